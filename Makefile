@@ -1,0 +1,190 @@
+# perigee: build, set-up, tests. `make help` says what there is.
+# Folders of src/ are layers (src/README.md); every .c below them goes into one archive, main.c and the
+# archive make the one binary. Lua modules are compiled in with .incbin (no tool needed).
+
+SHELL := /bin/bash
+BUILD ?= build
+CC := $(shell command -v $(CC) >/dev/null 2>&1 && echo $(CC) || echo gcc)
+# The folders that go into the archive; `make unit LAYERS="base text"` builds and tests only these.
+LAYERS ?= base text kv io out net run bind sim cmd
+PREFIX ?= /usr/local
+T ?=
+
+OPT ?= -O2
+SAN ?=
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wvla -Werror
+CPPFLAGS += -Isrc -I$(BUILD)/gen -D_GNU_SOURCE
+CFLAGS += -std=c11 $(OPT) -g -fno-omit-frame-pointer -ffp-contract=off -pthread $(WARN) $(SAN)
+LDFLAGS += -pthread $(SAN)
+
+# System headers count as such (-isystem), so that our warnings speak of our code alone.
+PKGS := lua5.4 libuv libcurl openssl
+SYS_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) 2>/dev/null)) -isystem /usr/share/include/llhttp -isystem /usr/include/llhttp
+SYS_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -llua5.4-cjson -lxxhash -lm -ldl
+
+LLHTTP_DIR := /usr/share/llhttp
+LLHTTP_OBJS := $(patsubst %,$(BUILD)/llhttp/%.o,llhttp api http)
+
+SRCS := $(wildcard $(patsubst %,src/%/*.c,$(LAYERS)))
+OBJS := $(SRCS:src/%.c=$(BUILD)/obj/%.o)
+LUA_FILES := $(sort $(wildcard lua/perigee/*.lua) lua/meta/perigee.lua)
+ARCHIVE := $(BUILD)/libperigee.a
+BIN := $(BUILD)/perigee
+
+# A unit test belongs to the layer of the .c file it is named after; those of absent layers stay out.
+UNIT_NAMES := $(if $(T),$(T),$(sort $(foreach f,$(notdir $(SRCS:.c=)),$(if $(wildcard tests/unit/test_$(f).c),test_$(f)))))
+UNIT_BINS := $(UNIT_NAMES:%=$(BUILD)/unit/%)
+
+.PHONY: all help deps deps-test demo test check unit lua-test e2e clock-test soak bench asan tsan alloc-test fuzz \
+	fuzz-short install uninstall clean format docs lint tidy
+
+all: $(BIN)
+
+help: ## this list
+	@echo "perigee: make targets"; \
+	grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16; \
+	echo "variables: BUILD=dir  CC=gcc|clang-14  T=test_name  LAYERS=\"base text\"  PREFIX=/usr/local  DESTDIR="
+
+# ---------------------------------------------------------------------------------------- set-up
+
+deps: ## install what building and the demo need (Debian packages)
+	@.ci/deps build
+
+deps-test: ## install what the tests and checks need
+	@.ci/deps build test
+
+# The stamp is made by .ci/deps when everything is there, so the ordinary build asks nothing.
+$(BUILD)/.deps: .ci/deps
+	@mkdir -p $(@D); .ci/deps build && touch $@
+
+$(BUILD)/.deps-test: .ci/deps
+	@mkdir -p $(@D); .ci/deps build test && touch $@
+
+# ---------------------------------------------------------------------------------------- binary
+
+$(BIN): $(BUILD)/obj/main.o $(ARCHIVE)
+	$(CC) $(LDFLAGS) -o $@ $(BUILD)/obj/main.o $(ARCHIVE) $(SYS_LIBS)
+
+$(ARCHIVE): $(OBJS) $(LLHTTP_OBJS) $(BUILD)/obj/lua_embed.o
+	@rm -f $@
+	@ar rcs $@ $^
+
+$(BUILD)/obj/%.o: src/%.c Makefile | $(BUILD)/gen/version.h
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/llhttp/%.o: $(LLHTTP_DIR)/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) -isystem /usr/share/include/llhttp $(OPT) $(SAN) -w -c -o $@ $<
+
+# Every Lua file as bytes between two symbols, and a table {name, start, end} that src/bind/embed.h reads.
+$(BUILD)/gen/lua_embed.S: $(LUA_FILES) Makefile
+	@mkdir -p $(@D)
+	@{ echo '.section .rodata'; i=0; \
+	for f in $(LUA_FILES); do echo "n$$i: .asciz \"$$f\""; echo "s$$i: .incbin \"$$f\""; echo "e$$i: .byte 0"; i=$$((i+1)); done; \
+	echo '.section .data.rel.ro,"aw"'; echo '.balign 8'; echo '.global perigee_lua_embed'; echo 'perigee_lua_embed:'; i=0; \
+	for f in $(LUA_FILES); do echo ".quad n$$i, s$$i, e$$i"; i=$$((i+1)); done; \
+	echo '.quad 0, 0, 0'; echo '.section .note.GNU-stack,"",@progbits'; } > $@
+
+$(BUILD)/obj/lua_embed.o: $(BUILD)/gen/lua_embed.S $(LUA_FILES)
+	@mkdir -p $(@D)
+	$(CC) -c -o $@ $<
+
+# Version and commit, rewritten only when they change.
+$(BUILD)/gen/version.h: FORCE
+	@mkdir -p $(@D)
+	@v=$$(sed -n 's/^## \[\{0,1\}\([0-9][0-9.]*[^] ]*\).*/\1/p' CHANGELOG.md 2>/dev/null | head -1); \
+	c=$$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown); \
+	d=$$(test -z "$$(git status --porcelain -- src lua Makefile 2>/dev/null)" || echo -dirty); \
+	printf '#define PERIGEE_VERSION "%s"\n#define PERIGEE_COMMIT "%s"\n' "$${v:-0.0.0}" "$$c$$d" > $@.new; \
+	cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+FORCE:
+
+-include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(UNIT_BINS:=.d)
+
+# ----------------------------------------------------------------------------------------- demo
+
+demo: $(BUILD)/.deps ## install, build, run a scenario on the built-in fleet, say where the report is
+	@$(MAKE) --no-print-directory all
+	$(BIN) run scenarios/tool_loop_branching.lua --set users=4 --set duration=10s --label demo
+
+# ---------------------------------------------------------------------------------------- tests
+
+test: $(BUILD)/.deps-test ## install, build, run every test; ends with "N passed, N failed"
+	@tests/run $(if $(T),--only $(T))
+
+$(BUILD)/unit/%: tests/unit/%.c tests/unit/check.h $(ARCHIVE)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -Itests/unit -MMD -MP -MF $@.d -o $@ $< $(LDFLAGS) $(ARCHIVE) -lcmocka $(SYS_LIBS)
+
+unit: $(UNIT_BINS) ## build and run the unit tests (T=test_name for one)
+	@tests/run --unit-bins "$(UNIT_BINS)"
+
+unit-bins: $(UNIT_BINS)
+
+lua-test: $(BIN) ## the Lua specs, inside the engine
+	@tests/run --only lua
+
+e2e: $(BIN) ## end-to-end tests on the built-in fleet
+	@tests/run --only e2e
+
+clock-test: $(BIN) ## checks with a clock, one after another, best of three
+	@tests/run --only clock
+
+soak: $(BIN) ## the long tests (minutes to hours; SOAK=seconds)
+	@tests/run --only soak
+
+asan: ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory BUILD=build/asan OPT="-O1" SAN="-fsanitize=address,undefined -fno-sanitize-recover=all" all unit-bins
+	@BUILD=build/asan tests/run --sanitized asan
+
+tsan: ## the suite under ThreadSanitizer
+	@$(MAKE) --no-print-directory BUILD=build/tsan OPT="-O1" SAN="-fsanitize=thread" all unit-bins
+	@BUILD=build/tsan tests/run --sanitized tsan
+
+# Fuzzers: tests/fuzz/fuzz_X.c, corpus in tests/fuzz/corpus/X. clang only.
+FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SECONDS ?= 60
+
+fuzz-bins:
+	@$(MAKE) --no-print-directory BUILD=build/fuzz CC=clang-14 OPT="-O1" SAN="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" $(FUZZ_NAMES:%=build/fuzz/bin/%)
+
+$(BUILD)/bin/fuzz_%: tests/fuzz/fuzz_%.c $(ARCHIVE)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(LDFLAGS) $(ARCHIVE) $(SYS_LIBS)
+
+fuzz: fuzz-bins ## run every libFuzzer target for FUZZ_SECONDS each
+	@tests/fuzz/run $(FUZZ_SECONDS)
+
+fuzz-short: fuzz-bins ## every fuzzer over its corpus and for a few seconds
+	@tests/fuzz/run 5
+
+bench: $(BIN) ## measure speed and accuracy against the targets, side by side (BENCH="row row" for some)
+	@tests/bench/run $(BENCH)
+
+# --------------------------------------------------------------------------------------- checks
+
+check: $(BUILD)/.deps-test ## format, layers, tidy, cppcheck, luacheck, docs
+	@tests/lint/run
+
+format: ## rewrite the C sources in house format
+	@clang-format-14 -i $$(git ls-files 'src/*.[ch]' 'tests/*.[ch]'; git ls-files -o --exclude-standard 'src/*.[ch]' 'tests/*.[ch]')
+
+docs: $(BIN) ## write lua/README.md from lua/meta/perigee.lua
+	@$(BIN) lua tests/lint/docs.lua lua/meta/perigee.lua > lua/README.md
+
+# -------------------------------------------------------------------------------------- install
+
+install: $(BIN) ## copy the binary and the scenarios to PREFIX
+	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/perigee
+	install -d $(DESTDIR)$(PREFIX)/share/perigee/scenarios/lib $(DESTDIR)$(PREFIX)/share/perigee/examples
+	install -m 644 scenarios/*.lua $(DESTDIR)$(PREFIX)/share/perigee/scenarios
+	install -m 644 scenarios/lib/*.lua $(DESTDIR)$(PREFIX)/share/perigee/scenarios/lib
+	cp -R examples/. $(DESTDIR)$(PREFIX)/share/perigee/examples
+
+uninstall: ## remove what install put there
+	rm -rf $(DESTDIR)$(PREFIX)/bin/perigee $(DESTDIR)$(PREFIX)/share/perigee
+
+clean: ## remove everything that was built
+	rm -rf build

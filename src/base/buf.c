@@ -1,0 +1,106 @@
+/* buf.c: growing byte buffers; see buf.h for the two families of calls. */
+#include "base/buf.h"
+
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+
+void buf_init(struct buf *b, size_t max) {
+  *b = (struct buf){.max = max};
+}
+
+void buf_free(struct buf *b) {
+  mem_free(b->data);
+  *b = (struct buf){.max = b->max};
+}
+
+void buf_reset(struct buf *b) {
+  b->len = 0;
+  if (b->data)
+    b->data[0] = '\0';
+}
+
+int buf_reserve(struct buf *b, size_t len) {
+  if (len > b->max || b->len > b->max - len)
+    return ERR_LIMIT;
+  size_t need = b->len + len + 1;
+  if (need <= b->cap)
+    return 0;
+  size_t cap = b->cap ? b->cap : 64;
+  while (cap < need)
+    cap *= 2;
+  b->data = mem_resize(b->data, cap, 1);
+  b->cap = cap;
+  return 0;
+}
+
+int buf_add(struct buf *b, const void *data, size_t len) {
+  int rc = buf_reserve(b, len);
+  if (rc)
+    return rc;
+  if (len)
+    memcpy(b->data + b->len, data, len);
+  b->len += len;
+  b->data[b->len] = '\0';
+  return 0;
+}
+
+int buf_add_byte(struct buf *b, char c) {
+  return buf_add(b, &c, 1);
+}
+
+void buf_put(struct buf *b, const void *data, size_t len) {
+  int rc = buf_add(b, data, len);
+  assert(rc == 0);
+  (void)rc;
+}
+
+void buf_puts(struct buf *b, const char *s) {
+  buf_put(b, s, strlen(s));
+}
+
+void buf_putc(struct buf *b, char c) {
+  buf_put(b, &c, 1);
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...) {
+  char small[256];
+  va_list args;
+  va_start(args, fmt);
+  int n = vsnprintf(small, sizeof small, fmt, args);
+  va_end(args);
+  assert(n >= 0);
+  if ((size_t)n < sizeof small) {
+    buf_put(b, small, (size_t)n);
+    return;
+  }
+  int rc = buf_reserve(b, (size_t)n);
+  assert(rc == 0);
+  (void)rc;
+  va_start(args, fmt);
+  vsnprintf(b->data + b->len, (size_t)n + 1, fmt, args);
+  va_end(args);
+  b->len += (size_t)n;
+}
+
+void buf_drop(struct buf *b, size_t len) {
+  assert(len <= b->len);
+  if (!len)
+    return;
+  memmove(b->data, b->data + len, b->len - len + 1);
+  b->len -= len;
+}
+
+char *buf_take(struct buf *b, size_t *len) {
+  if (!b->data)
+    buf_put(b, "", 0);
+  char *data = b->data;
+  if (len)
+    *len = b->len;
+  *b = (struct buf){.max = b->max};
+  return data;
+}

@@ -1,0 +1,62 @@
+/* log.c: writes log lines. The three settings are the process's only mutable globals: a log without
+ * them would have to be handed to every function that may warn. They are atomic. */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int level_now = LOG_WARN;
+static int sink_fd = -1;
+static int to_stderr = 1;
+
+void log_set_level(enum log_level level) {
+  __atomic_store_n(&level_now, (int)level, __ATOMIC_RELAXED);
+}
+
+enum log_level log_get_level(void) {
+  return (enum log_level)__atomic_load_n(&level_now, __ATOMIC_RELAXED);
+}
+
+void log_set_sink(int fd) {
+  __atomic_store_n(&sink_fd, fd, __ATOMIC_RELAXED);
+}
+
+void log_set_stderr(bool on) {
+  __atomic_store_n(&to_stderr, on ? 1 : 0, __ATOMIC_RELAXED);
+}
+
+static void write_all(int fd, const char *data, size_t len) {
+  while (len > 0) {
+    ssize_t n = write(fd, data, len);
+    if (n <= 0)
+      return; /* a log that cannot be written has nobody to complain to */
+    data += n;
+    len -= (size_t)n;
+  }
+}
+
+void log_line(enum log_level level, const char *fmt, ...) {
+  static const char *const names[] = {"error", "warn", "info", "debug"};
+  if ((int)level > (int)log_get_level())
+    return;
+  char line[2048];
+  int head = snprintf(line, sizeof line, "perigee: level=%s ", names[level]);
+  va_list args;
+  va_start(args, fmt);
+  int n = vsnprintf(line + head, sizeof line - (size_t)head - 1, fmt, args);
+  va_end(args);
+  size_t len = (size_t)head + (n < 0 ? 0 : (size_t)n);
+  if (len > sizeof line - 2)
+    len = sizeof line - 2;
+  for (size_t i = (size_t)head; i < len; i++)
+    if (line[i] == '\n' || line[i] == '\r')
+      line[i] = ' ';
+  line[len++] = '\n';
+  if (__atomic_load_n(&to_stderr, __ATOMIC_RELAXED))
+    write_all(STDERR_FILENO, line, len);
+  int fd = __atomic_load_n(&sink_fd, __ATOMIC_RELAXED);
+  if (fd >= 0)
+    write_all(fd, line, len);
+}

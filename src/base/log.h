@@ -1,0 +1,27 @@
+/* log.h: one line per event on stderr (and in the run's log.txt once a sink is set).
+ *
+ * Form: `level=info event words key=value …`. Nothing on a hot path at info; never prompt text
+ * above debug; never a key or token. Lines are written whole, so threads do not mix. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include "base/base.h"
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+/* Lines above `level` are dropped. Default LOG_WARN. */
+void log_set_level(enum log_level level);
+enum log_level log_get_level(void);
+/* A second place for every line (the run folder's log.txt); fd −1 switches it off. The caller keeps
+ * the descriptor. */
+void log_set_sink(int fd);
+/* Whether lines go to stderr as well (off while the live line owns the terminal). Default on. */
+void log_set_stderr(bool on);
+void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)
+#define log_info(...) log_line(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)
+
+#endif
