@@ -1,0 +1,98 @@
+/* loop.h: one event loop per thread: descriptors, timers in nanoseconds, a ready list, posts.
+ *
+ * A wake-up has three phases, and that order is the accuracy of the tool: (1) every ready
+ * descriptor is stamped (uv_poll callbacks only note the stamp), (2) the stamped ones are read and
+ * parsed, due timers fire, posts run, (3) the ready list runs: tasks queued by loop_ready, which is
+ * where Lua is resumed. Nothing in this module knows Lua, HTTP or libcurl. All calls except
+ * loop_post are for the loop's own thread. Built on uv_loop (signals, child processes, uv_tcp
+ * servers use it directly: loop_uv). */
+#ifndef IO_LOOP_H
+#define IO_LOOP_H
+
+#include "base/err.h"
+
+struct loop;
+struct uv_loop_s;
+
+struct loop *loop_new(struct err *err); /* NULL when the system refuses a descriptor */
+void loop_delete(struct loop *loop);    /* every timer, fd and server must be closed: asserts */
+struct uv_loop_s *loop_uv(struct loop *loop);
+
+/* Runs until loop_stop. */
+void loop_run(struct loop *loop);
+/* Asks it to return after the present wake-up. */
+void loop_stop(struct loop *loop);
+
+/* The time of the present wake-up in ns (CLOCK_MONOTONIC). */
+uint64_t loop_now(const struct loop *loop);
+/* Reads the clock again and returns it; for stamps that must be exact (start, sent). */
+uint64_t loop_refresh(struct loop *loop);
+/* REALTIME − MONOTONIC in ns, measured now and then; to convert kernel stamps. */
+int64_t loop_realtime_offset(const struct loop *loop);
+
+/* ---- timers: one binary heap over one absolute timerfd; intrusive, no allocation ---- */
+struct loop_timer {
+  uint64_t due_ns;
+  uint32_t slot; /* heap index + 1; 0 = not armed */
+  uint32_t order;
+  void (*fire)(struct loop_timer *timer); /* once, in phase two; may re-arm, or free its owner */
+};
+void loop_timer_init(struct loop_timer *t, void (*fire)(struct loop_timer *));
+/* Arms or moves. A due time in the past fires in the next phase two. Equal times fire in arming
+ * order. */
+void loop_timer_set(struct loop *loop, struct loop_timer *t, uint64_t due_ns);
+void loop_timer_clear(struct loop *loop, struct loop_timer *t); /* not armed: no effect */
+/* `precise`: spin the last 50 µs before a due time (burns CPU). */
+void loop_set_precise(struct loop *loop, bool precise);
+
+/* ---- descriptors ---- */
+#define LOOP_READ 1u
+#define LOOP_WRITE 2u
+struct loop_fd; /* heap; stays in epoll between uses: no epoll_ctl per request */
+/* `ready` runs in phase two with the events seen and the stamp of phase one. */
+typedef void loop_fd_fn(struct loop_fd *f, void *user, unsigned events, uint64_t stamp_ns);
+NODISCARD int loop_fd_open(struct loop *loop, int fd, unsigned want, loop_fd_fn *ready, void *user,
+                           struct loop_fd **out, struct err *err);
+void loop_fd_want(struct loop_fd *f, unsigned want); /* cheap when unchanged */
+int loop_fd_number(const struct loop_fd *f);
+/* Stops at once: `ready` is not called again, also not for events already stamped. The descriptor
+ * itself is the caller's to close, after this. */
+void loop_fd_close(struct loop_fd *f);
+
+/* ---- ready list: phase three, FIFO; a task queued while it runs goes to the next round ---- */
+struct loop_task {
+  void (*run)(struct loop_task *task);
+  struct loop_task *next;
+  bool queued;
+};
+void loop_ready(struct loop *loop, struct loop_task *task); /* queued twice: once */
+void loop_unready(struct loop *loop, struct loop_task *task);
+
+/* ---- from other threads ---- */
+struct loop_post {
+  void (*run)(struct loop_post *post); /* on the loop's thread, phase two; owns the post again */
+  struct loop_post *next;
+};
+void loop_post(struct loop *loop, struct loop_post *post);
+
+/* ---- idle: called at the end of a wake-up when nothing is ready and the next timer is further
+ * away than `quiet_ns`; returns whether it wants to be called again before blocking. For collector
+ * steps. */
+void loop_set_idle(struct loop *loop, bool (*fn)(void *user), void *user, uint64_t quiet_ns);
+
+/* ---- what it costs: counted always, read at the end of a run ---- */
+struct loop_stats {
+  uint64_t wakeups, timers_fired, busy_ns, cpu_ns; /* cpu_ns: of this thread since loop_new */
+  uint64_t started_ns;
+};
+void loop_get_stats(const struct loop *loop, struct loop_stats *out);
+/* Called with each timer's lateness (now − due, ns) and each wake-up's length (busy time, ns): the
+ * run's recorder puts them into histograms. NULL switches it off. */
+struct loop_probe {
+  void (*timer_late)(void *user, uint64_t late_ns);
+  void (*wakeup_busy)(void *user, uint64_t busy_ns);
+  void *user;
+};
+void loop_set_probe(struct loop *loop, const struct loop_probe *probe);
+
+#endif

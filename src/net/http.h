@@ -1,0 +1,117 @@
+/* http.h: the HTTP client: one per worker, on its loop.
+ *
+ * A request names a target (an origin with its TLS and pool settings), is started, and ends exactly
+ * once: with `done`, in phase two of a wake-up (never inside a libcurl callback), or by
+ * http_request_cancel, which returns with the request over and without calling `done`. Which
+ * transport carries it (h1.c on a socket connected by libcurl, or curl_multi.c) is decided per
+ * request and is nobody else's business: both stand behind net/transport.h. When a request with a
+ * sample ends, the sample is completed and emitted. */
+#ifndef NET_HTTP_H
+#define NET_HTTP_H
+
+#include "base/blob.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "io/loop.h"
+#include "out/recorder.h"
+#include "text/openai.h"
+
+struct http_client;
+struct http_target;
+
+struct http_client_options {
+  struct loop *loop;
+  struct recorder *recorder; /* NULL: samples are freed */
+  uint64_t zero_ns;          /* the run's zero on the loop's clock: samples are relative to it */
+  /* The measurement window on the same clock, 0 = open: sample.window_tokens counts stamps inside.
+   * Atomic reads; the run may set them later through http_client_set_window. */
+  uint64_t window_start_ns, window_end_ns;
+  uint32_t
+      max_connections; /* per target; 0 = 4096. Beyond: requests wait in line, and are counted */
+  bool kernel_stamps;  /* SO_TIMESTAMPING */
+  bool keep_gaps;      /* fill sample.gaps_ns (needed for itl; on in runs) */
+};
+
+struct http_client *http_client_new(const struct http_client_options *options, struct err *err);
+void http_client_delete(struct http_client *c); /* cancels what is left, closes every connection */
+void http_client_set_window(struct http_client *c, uint64_t start_ns, uint64_t end_ns);
+
+struct http_tls {
+  const char *ca_file;   /* NULL = the system's */
+  const char *cert_file; /* client certificate, PEM; NULL = none */
+  const char *key_file;
+  bool insecure; /* no verification: only when asked for by name; reported */
+};
+
+/* Once per process, before any client: libcurl's and OpenSSL's set-up. */
+NODISCARD int http_global_init(struct err *err);
+
+struct http_target_options {
+  const char *url; /* http://host:port or https://…; a path is a prefix for every request */
+  struct http_tls tls;
+  const char *proxy;   /* NULL = none; the environment is never asked */
+  bool http2;          /* over TLS only; plain: ERR_UNSUPPORTED with the reason */
+  bool reports_cached; /* known to report cached_tokens: an absent field is an inferred zero */
+  bool full;           /* always the multi transport (redirects, compression) */
+};
+
+/* Parses and checks; the name is resolved at first use and pinned. Interned: equal options give the
+ * same target. Lives as long as the client. ERR_INVALID names the URL and what is wrong with it. */
+NODISCARD int http_client_target(struct http_client *c, const struct http_target_options *options,
+                                 struct http_target **out, struct err *err);
+const char *http_target_url(const struct http_target *t);
+
+struct http_timeouts {
+  uint64_t connect_ns, first_byte_ns, idle_ns, total_ns; /* 0 = none */
+};
+
+struct http_request {
+  /* Set by the caller; borrowed until the end. */
+  struct http_target *target;
+  const char *method;  /* "GET", "POST" */
+  const char *path;    /* "/v1/chat/completions?x=1" */
+  const char *headers; /* "Name: value\r\n"… or NULL. Host, Content-Length are added; Accept too if
+                          absent */
+  struct blob *const *body; /* parts, sent one after the other without copying; NULL for none */
+  size_t n_body;
+  enum openai_api api; /* how to read the reply; OPENAI_NONE: kept as plain body */
+  bool expect_stream;  /* an event stream is expected: anything else under 200 is not_sse */
+  struct http_timeouts timeouts;
+  uint64_t sched_ns;                        /* when it was due, loop clock; 0 = now */
+  size_t max_body;                          /* of a plain body; 0 = 64 MiB */
+  bool follow_redirects, accept_compressed; /* choose the multi transport */
+  struct sample *sample; /* NULL, or owned by the client from http_request_start on */
+  void (*done)(struct http_request *r);
+  void *user;
+
+  /* Results, valid in `done` and until http_request_free. */
+  enum sample_error error;
+  char detail[320]; /* for a person: what failed, against which URL, and a hint; "" when ok */
+  int status;
+  struct buf response_headers;    /* "name: value\n"…, names in lower case */
+  struct buf body;                /* plain replies, and error replies of streams (first 64 KiB) */
+  struct openai_stream stream;    /* when api != OPENAI_NONE: stream.result */
+  uint64_t stamp_ns[STAMP_COUNT]; /* loop clock; SAMPLE_NEVER */
+  bool reused_connection;
+  uint32_t reconnects;
+
+  struct http_exchange *exchange; /* the client's own */
+};
+
+/* Fills with zeros and defaults; then set fields. */
+void http_request_init(struct http_request *r);
+/* Misuse and bad targets fail here, with nothing started; everything else ends in `done`, later. */
+NODISCARD int http_request_start(struct http_client *c, struct http_request *r, struct err *err);
+/* Over on return; the sample is emitted as `error` (SAMPLE_CANCELLED or SAMPLE_INCOMPLETE). */
+void http_request_cancel(struct http_request *r, enum sample_error error);
+void http_request_free(struct http_request *r); /* must be over */
+/* Value of a response header (lower-case name) or NULL; `len` gets its length. */
+const char *http_response_header(const struct http_request *r, const char *name, size_t *len);
+
+struct http_client_stats {
+  uint64_t requests, connections_opened, reconnects, waits_for_connection, open_now,
+      descriptor_limit_hits, missing_kernel_stamps;
+};
+void http_client_get_stats(const struct http_client *c, struct http_client_stats *out);
+
+#endif

@@ -1,0 +1,37 @@
+/* recorder.h: a worker's end of the queue to the writer thread.
+ *
+ * Everything a run keeps goes through here: no file is written on a loop. Handing over is a push on
+ * a per-worker batch; a full batch (or recorder_flush) goes to the writer under its lock. */
+#ifndef OUT_RECORDER_H
+#define OUT_RECORDER_H
+
+#include "base/err.h"
+#include "out/sample.h"
+
+struct recorder;
+struct writer; /* out/writer.h: one thread per process, owns the files and the table of results */
+
+struct recorder *recorder_new(struct writer *writer, uint32_t worker);
+void recorder_delete(struct recorder *r); /* flushes */
+
+/* Owns `s` from here on. */
+void recorder_sample(struct recorder *r, struct sample *s);
+void recorder_session(struct recorder *r, const struct session_record *s);
+/* Owns v->tags from here on. */
+void recorder_value(struct recorder *r, const struct value_record *v);
+
+/* The client's own lateness, into histograms (loop probe): ns. */
+void recorder_timer_late(struct recorder *r, uint64_t late_ns);
+void recorder_wakeup_busy(struct recorder *r, uint64_t busy_ns);
+/* callback − kernel stamp of one read, ns; or that there was no usable kernel stamp. */
+void recorder_read_error(struct recorder *r, uint64_t error_ns);
+void recorder_no_kernel_stamp(struct recorder *r);
+/* session start − its schedule, ns (open load) */
+void recorder_start_lag(struct recorder *r, uint64_t lag_ns);
+/* CPU share of the worker over the window, 0..1; set once at the end. */
+void recorder_cpu(struct recorder *r, double share);
+
+/* Called now and then by the worker (a timer, 100 ms), and at the end. */
+void recorder_flush(struct recorder *r);
+
+#endif

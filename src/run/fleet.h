@@ -1,0 +1,31 @@
+/* fleet.h: where requests go: the effective fleet of a run, plain read-only data shared by all
+ * workers. */
+#ifndef RUN_FLEET_H
+#define RUN_FLEET_H
+
+#include "base/err.h"
+
+struct fleet_replica {
+  char *id, *url; /* url without a trailing slash */
+  char *metrics;  /* NULL = url + "/metrics" */
+};
+
+struct fleet {
+  struct fleet_replica *replicas;
+  size_t n_replicas;
+  char *gateway; /* URL, NULL = none: then requests go to replicas */
+  char *model;   /* NULL = asked of /v1/models by the command before the run */
+  char *tenant;
+  char *tokenizer; /* "bytes", or NULL when none is known */
+  char *headers;   /* extra header lines "Name: value\r\n"…, keys included: never logged */
+  char *ca_file, *cert_file, *key_file;
+  bool insecure, http2;
+  bool simulated;      /* the built-in fleet: every report says so */
+  bool reports_cached; /* known to report cached_tokens */
+};
+
+void fleet_free(struct fleet *f);
+/* "id=http://host:port", "http://host:port" (id r0, r1 …), or "id|url". Appends. */
+NODISCARD int fleet_add_replica(struct fleet *f, const char *text, struct err *err);
+
+#endif
