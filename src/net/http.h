@@ -72,8 +72,8 @@ struct http_request {
   const char *path;    /* "/v1/chat/completions?x=1" */
   const char *headers; /* "Name: value\r\n"… or NULL. Host, Content-Length are added; Accept too if
                           absent */
-  struct blob *const *body; /* parts, sent one after the other without copying; NULL for none */
-  size_t n_body;
+  struct blob *const *parts; /* the body, sent one after the other without copying; NULL for none */
+  size_t n_parts;
   enum openai_api api; /* how to read the reply; OPENAI_NONE: kept as plain body */
   bool expect_stream;  /* an event stream is expected: anything else under 200 is not_sse */
   struct http_timeouts timeouts;
