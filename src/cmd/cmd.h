@@ -1,0 +1,24 @@
+/* cmd.h: the commands of the one binary, one file each, and the table that main.c dispatches by.
+ *
+ * A command gets the arguments behind its name and returns the process's exit status (DESIGN.md,
+ * Validity): 0, 1 failed, 2 wrong usage, 98 not valid, 99 an expectation was not met, 130
+ * interrupted. */
+#ifndef CMD_CMD_H
+#define CMD_CMD_H
+
+#include "cmd/options.h"
+
+enum { EXIT_USAGE = 2, EXIT_NOT_VALID = 98, EXIT_NOT_MET = 99, EXIT_INTERRUPTED = 130 };
+
+typedef int cmd_fn(int argc, char **argv);
+
+cmd_fn cmd_run, cmd_sim, cmd_lua, cmd_test, cmd_list, cmd_new, cmd_types;
+
+/* Prints "perigee NAME: text" on stderr and returns `status`. */
+int cmd_fail(const char *name, int status, const struct err *err);
+
+/* Runs `main(args)` of a module that is written in Lua (perigee.new, perigee.list …) in a plain
+ * state. */
+int cmd_lua_main(const char *name, const char *module, int argc, char **argv);
+
+#endif

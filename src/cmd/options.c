@@ -1,0 +1,190 @@
+/* options.c: reading argv by a table, and printing that table as help. */
+#include "cmd/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/units.h"
+
+static void list_add(struct options_list *list, const char *item) {
+  MEM_GROW(list->items, list->n, list->cap);
+  list->items[list->n++] = item;
+}
+
+static const struct options_spec *find(const struct options_command *cmd, const char *name,
+                                       size_t len) {
+  for (size_t i = 0; i < cmd->n_specs; i++)
+    if (strlen(cmd->specs[i].name) == len && memcmp(cmd->specs[i].name, name, len) == 0)
+      return &cmd->specs[i];
+  return NULL;
+}
+
+static int unknown(const struct options_command *cmd, const char *name, size_t len,
+                   struct err *err) {
+  const char **names = mem_calloc(cmd->n_specs + 1, sizeof *names);
+  for (size_t i = 0; i < cmd->n_specs; i++)
+    names[i] = cmd->specs[i].name;
+  char *word = mem_strndup(name, len);
+  const char *near = err_nearest(word, names, cmd->n_specs);
+  int rc = near ? err_set(err, ERR_INVALID, "unknown option %s (did you mean %s?)", word, near)
+                : err_set(err, ERR_INVALID, "unknown option %s; see `perigee %s --help`", word,
+                          cmd->name);
+  mem_free(word);
+  mem_free(names);
+  return rc;
+}
+
+static int set_number(const struct options_spec *s, const char *value, void *field,
+                      struct err *err) {
+  enum units_kind want = s->kind == OPTIONS_SECONDS ? UNITS_TIME
+                         : s->kind == OPTIONS_RATIO ? UNITS_RATIO
+                                                    : UNITS_NONE;
+  double x;
+  int rc = units_parse(value, strlen(value), want, &x, NULL, err);
+  if (rc) {
+    err_prefix(err, "%s", s->name);
+    return rc;
+  }
+  if (x < 0)
+    return err_set(err, ERR_INVALID, "%s: %s is negative", s->name, value);
+  if (s->kind != OPTIONS_COUNT) {
+    *(double *)field = x;
+    return 0;
+  }
+  char *end = NULL;
+  long long n = strtoll(value, &end, 10);
+  if (*end || x > 9e15)
+    return err_set(err, ERR_INVALID, "%s: \"%s\" is not a whole number", s->name, value);
+  *(int64_t *)field = n;
+  return 0;
+}
+
+static int set_value(const struct options_spec *s, const char *value, char *dest, struct err *err) {
+  void *field = dest + s->offset;
+  switch (s->kind) {
+  case OPTIONS_FLAG:
+    *(bool *)field = true;
+    return 0;
+  case OPTIONS_TEXT:
+  case OPTIONS_OPTIONAL_TEXT:
+    *(const char **)field = value;
+    return 0;
+  case OPTIONS_LIST:
+    list_add(field, value);
+    return 0;
+  case OPTIONS_COUNT:
+  case OPTIONS_SECONDS:
+  case OPTIONS_RATIO:
+    return set_number(s, value, field, err);
+  }
+  return err_set(err, ERR_INVALID, "%s has no kind", s->name);
+}
+
+static int check_count(const struct options_command *cmd, size_t n, struct err *err) {
+  if (n < cmd->min_args)
+    return err_set(err, ERR_INVALID, "missing argument; usage: perigee %s %s", cmd->name,
+                   cmd->usage);
+  if (n > cmd->max_args)
+    return err_set(err, ERR_INVALID, "too many arguments; usage: perigee %s %s", cmd->name,
+                   cmd->usage);
+  return 0;
+}
+
+int options_parse(const struct options_command *cmd, int argc, char **argv, void *dest,
+                  struct options_list *args, struct err *err) {
+  *args = (struct options_list){0};
+  bool only_args = false;
+  for (int i = 0; i < argc; i++) {
+    const char *a = argv[i];
+    if (only_args || a[0] != '-' || !a[1]) {
+      list_add(args, a);
+      continue;
+    }
+    if (strcmp(a, "--") == 0) {
+      only_args = true;
+      continue;
+    }
+    if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {
+      options_print_help(cmd);
+      return 1;
+    }
+    const char *eq = strchr(a, '=');
+    size_t len = eq ? (size_t)(eq - a) : strlen(a);
+    const struct options_spec *s = find(cmd, a, len);
+    if (!s)
+      return unknown(cmd, a, len, err);
+    const char *value = eq ? eq + 1 : NULL;
+    if (s->kind == OPTIONS_FLAG && value)
+      return err_set(err, ERR_INVALID, "%s takes no value", s->name);
+    if (s->kind == OPTIONS_OPTIONAL_TEXT && !value)
+      value = "";
+    if (s->kind != OPTIONS_FLAG && !value) {
+      if (i + 1 >= argc || strncmp(argv[i + 1], "--", 2) == 0)
+        return err_set(err, ERR_INVALID, "%s needs a value: %s %s", s->name, s->name, s->arg);
+      value = argv[++i];
+    }
+    int rc = set_value(s, value, dest, err);
+    if (rc)
+      return rc;
+  }
+  return check_count(cmd, args->n, err);
+}
+
+void options_free(const struct options_command *cmd, void *dest, struct options_list *args) {
+  for (size_t i = 0; i < cmd->n_specs; i++)
+    if (cmd->specs[i].kind == OPTIONS_LIST) {
+      struct options_list *list = (void *)((char *)dest + cmd->specs[i].offset);
+      mem_free(list->items);
+      *list = (struct options_list){0};
+    }
+  mem_free(args->items);
+  *args = (struct options_list){0};
+}
+
+/* Prints `text` wrapped to 80 columns behind an indent; the first line begins where the caller
+ * stands. */
+static void print_wrapped(const char *text, int indent, int column) {
+  const int width = 92;
+  while (*text) {
+    size_t word = strcspn(text, " \n");
+    if (column > indent && column + (int)word > width) {
+      printf("\n%*s", indent, "");
+      column = indent;
+    }
+    printf("%.*s", (int)word, text);
+    column += (int)word;
+    text += word;
+    if (*text == '\n') {
+      printf("\n%*s", indent, "");
+      column = indent;
+      text++;
+    } else if (*text == ' ') {
+      putchar(' ');
+      column++;
+      text++;
+    }
+  }
+  putchar('\n');
+}
+
+void options_print_help(const struct options_command *cmd) {
+  printf("perigee %s: %s\n\nUsage: perigee %s %s\n", cmd->name, cmd->summary, cmd->name,
+         cmd->usage);
+  if (cmd->about)
+    printf("\n%s\n", cmd->about);
+  if (cmd->n_specs)
+    printf("\nOptions:\n");
+  for (size_t i = 0; i < cmd->n_specs; i++) {
+    const struct options_spec *s = &cmd->specs[i];
+    char left[64];
+    if (s->kind == OPTIONS_OPTIONAL_TEXT)
+      snprintf(left, sizeof left, "%s[=%s]", s->name, s->arg);
+    else
+      snprintf(left, sizeof left, "%s%s%s", s->name, s->arg ? " " : "", s->arg ? s->arg : "");
+    int n = printf("  %-24s  ", left);
+    print_wrapped(s->help, 28, n);
+  }
+  printf("  %-24s  this text\n", "--help");
+}

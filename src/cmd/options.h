@@ -1,0 +1,55 @@
+/* options.h: command-line options from one table per command.
+ *
+ * The table is also what --help prints, so an option cannot exist without its help. Accepted:
+ * `--name value`,
+ * `--name=value`, `--flag`, `--` (the rest is positional). An unknown option names the nearest
+ * known one. Values point into argv. */
+#ifndef CMD_OPTIONS_H
+#define CMD_OPTIONS_H
+
+#include "base/err.h"
+
+enum options_kind {
+  OPTIONS_FLAG,         /* bool */
+  OPTIONS_TEXT,         /* const char *; the last one given holds */
+  OPTIONS_LIST,         /* struct options_list; may be repeated */
+  OPTIONS_COUNT,        /* int64_t, a whole number >= 0 */
+  OPTIONS_SECONDS,      /* double: "30s", "2m", "0.5" */
+  OPTIONS_RATIO,        /* double: "5%" or 0.05 */
+  OPTIONS_OPTIONAL_TEXT /* const char *: `--name` alone gives "", `--name=value` the value */
+};
+
+struct options_list {
+  const char **items;
+  size_t n, cap;
+};
+
+struct options_spec {
+  const char *name; /* with its dashes: "--seed" */
+  const char *arg;  /* how the help names the value: "N"; NULL for a flag */
+  enum options_kind kind;
+  size_t offset; /* of the field in the destination */
+  const char *help;
+};
+
+struct options_command {
+  const char *name;    /* "run" */
+  const char *summary; /* one line for `perigee help` */
+  const char *usage;   /* "FILE.lua [options]" */
+  const char *about;   /* a paragraph or two below the usage; examples; NULL = none */
+  const struct options_spec *specs;
+  size_t n_specs;
+  size_t min_args, max_args; /* positional ones */
+};
+
+/* Fills `dest` (the caller sets defaults first) and `args` with the positional ones. Returns 0; 1
+ * when help was asked for and printed on stdout; ERR_INVALID with a text that names the option.
+ * Free both with options_free. */
+NODISCARD int options_parse(const struct options_command *cmd, int argc, char **argv, void *dest,
+                            struct options_list *args, struct err *err);
+/* Frees the lists of dest and args. */
+void options_free(const struct options_command *cmd, void *dest, struct options_list *args);
+/* What --help prints. */
+void options_print_help(const struct options_command *cmd);
+
+#endif

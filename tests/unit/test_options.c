@@ -1,0 +1,90 @@
+/* test_options.c: the option table: every kind, every error text. */
+#include "check.h"
+
+#include "cmd/options.h"
+
+struct dest {
+  bool flag;
+  const char *text, *maybe;
+  struct options_list list;
+  int64_t count;
+  double seconds, ratio;
+};
+
+static const struct options_spec specs[] = {
+    {"--flag", NULL, OPTIONS_FLAG, offsetof(struct dest, flag), "a flag"},
+    {"--text", "T", OPTIONS_TEXT, offsetof(struct dest, text), "a text"},
+    {"--maybe", "T", OPTIONS_OPTIONAL_TEXT, offsetof(struct dest, maybe), "perhaps"},
+    {"--list", "L", OPTIONS_LIST, offsetof(struct dest, list), "many"},
+    {"--count", "N", OPTIONS_COUNT, offsetof(struct dest, count), "whole"},
+    {"--seconds", "S", OPTIONS_SECONDS, offsetof(struct dest, seconds), "time"},
+    {"--ratio", "R", OPTIONS_RATIO, offsetof(struct dest, ratio), "share"},
+};
+static const struct options_command command = {"demo", "a test", "FILE", NULL, specs, 7, 1, 2};
+
+static int parse(const char *line, struct dest *d, struct options_list *args, struct err *err) {
+  static char copy[256];
+  static char *argv[32];
+  int argc = 0;
+  snprintf(copy, sizeof copy, "%s", line);
+  for (char *t = strtok(copy, " "); t; t = strtok(NULL, " "))
+    argv[argc++] = t;
+  *d = (struct dest){0};
+  return options_parse(&command, argc, argv, d, args, err);
+}
+
+static void reads_every_kind(void **state) {
+  (void)state;
+  struct dest d;
+  struct options_list args;
+  struct err err = {0};
+  check_ok(parse("a --flag --text x --maybe --list 1 --list=2 --count 42 --seconds 50ms --ratio=5% "
+                 "-- --odd",
+                 &d, &args, &err),
+           &err);
+  assert_true(d.flag);
+  assert_string_equal(d.text, "x");
+  assert_string_equal(d.maybe, "");
+  assert_int_equal(d.list.n, 2);
+  assert_string_equal(d.list.items[1], "2");
+  assert_int_equal(d.count, 42);
+  check_near(d.seconds, 0.05, 0);
+  check_near(d.ratio, 0.05, 1e-15);
+  assert_int_equal(args.n, 2);
+  assert_string_equal(args.items[1], "--odd");
+  options_free(&command, &d, &args);
+}
+
+static void says_what_is_wrong(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {"a --cout 3", "unknown option --cout (did you mean --count?)"},
+      {"a --zzzzzz", "unknown option --zzzzzz; see `perigee demo --help`"},
+      {"a --flag=1", "--flag takes no value"},
+      {"a --text", "--text needs a value: --text T"},
+      {"a --text --flag", "--text needs a value"},
+      {"a --count 1.5", "--count: \"1.5\" is not a whole number"},
+      {"a --count=-3", "--count: -3 is negative"},
+      {"a --count many", "--count: \"many\" is not a plain number"},
+      {"a --seconds 5%", "--seconds: \"5%\" is not a time"},
+      {"a --ratio 5s", "--ratio: \"5s\" is not a share"},
+      {"--flag", "missing argument; usage: perigee demo FILE"},
+      {"a b c", "too many arguments"},
+  };
+  for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+    struct dest d;
+    struct options_list args;
+    struct err err = {0};
+    assert_int_equal(parse(cases[i][0], &d, &args, &err), ERR_INVALID);
+    check_has(err.text, cases[i][1]);
+    options_free(&command, &d, &args);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(reads_every_kind),
+      cmocka_unit_test(says_what_is_wrong),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
