@@ -27,7 +27,7 @@ LLHTTP_OBJS := $(patsubst %,$(BUILD)/llhttp/%.o,llhttp api http)
 
 SRCS := $(wildcard $(patsubst %,src/%/*.c,$(LAYERS)))
 OBJS := $(SRCS:src/%.c=$(BUILD)/obj/%.o)
-LUA_FILES := $(sort $(wildcard lua/perigee/*.lua) lua/meta/perigee.lua)
+LUA_FILES := $(sort $(wildcard lua/perigee/*.lua lua/meta/perigee.lua))
 ARCHIVE := $(BUILD)/libperigee.a
 BIN := $(BUILD)/perigee
 

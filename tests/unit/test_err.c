@@ -1,0 +1,62 @@
+/* test_err.c: error texts: filling, prefixing, cutting at a character, the nearest word. */
+#include "check.h"
+
+#include "base/err.h"
+
+static void sets_and_prefixes(void **state) {
+  (void)state;
+  struct err e = {0};
+  assert_int_equal(err_set(&e, ERR_IO, "cannot open %s", "x.lua"), ERR_IO);
+  assert_string_equal(e.text, "cannot open x.lua");
+  assert_int_equal(err_prefix(&e, "line %d", 3), ERR_IO);
+  assert_string_equal(e.text, "line 3: cannot open x.lua");
+  assert_int_equal(err_set(NULL, ERR_LIMIT, "nobody listens"), ERR_LIMIT);
+  /* its own text as an argument */
+  err_set(&e, ERR_INVALID, "again: %s", e.text);
+  assert_string_equal(e.text, "again: line 3: cannot open x.lua");
+}
+
+static void cuts_at_a_character(void **state) {
+  (void)state;
+  for (size_t pad = 500; pad < 512; pad++) {
+    struct err e;
+    char text[600];
+    memset(text, 'a', pad);
+    strcpy(text + pad, "€€€€€€€€€€");
+    err_set(&e, ERR_INVALID, "%s", text);
+    size_t len = strlen(e.text);
+    assert_true(len < sizeof e.text && len >= sizeof e.text - 4);
+    assert_true(len >= pad ? (len - pad) % 3 == 0 : len == pad || len == sizeof e.text - 1);
+  }
+}
+
+static void names_codes(void **state) {
+  (void)state;
+  assert_string_equal(err_name(0), "ok");
+  assert_string_equal(err_name(ERR_TIMEOUT), "timeout");
+  assert_string_equal(err_name(ERR_UNSUPPORTED), "unsupported");
+  assert_string_equal(err_name(-99), "unknown");
+  assert_string_equal(err_name(5), "unknown");
+}
+
+static void finds_the_nearest(void **state) {
+  (void)state;
+  static const char *const names[] = {"ttft", "itl", "cached_ratio", "output_tokens", "duration"};
+  const size_t n = ARRAY_LEN(names);
+  assert_string_equal(err_nearest("tfft", names, n), "ttft");
+  assert_string_equal(err_nearest("durration", names, n), "duration");
+  assert_string_equal(err_nearest("cached", names, n), "cached_ratio");
+  assert_string_equal(err_nearest("ouput_tokens", names, n), "output_tokens");
+  assert_null(err_nearest("zebra", names, n));
+  assert_null(err_nearest("x", names, n));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sets_and_prefixes),
+      cmocka_unit_test(cuts_at_a_character),
+      cmocka_unit_test(names_codes),
+      cmocka_unit_test(finds_the_nearest),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
