@@ -28,7 +28,7 @@ int buf_reserve(struct buf *b, size_t len) {
   if (len > b->max || b->len > b->max - len)
     return ERR_LIMIT;
   size_t need = b->len + len + 1;
-  if (need <= b->cap)
+  if (b->data && need <= b->cap)
     return 0;
   size_t cap = b->cap ? b->cap : 64;
   while (cap < need)
