@@ -25,7 +25,7 @@ enum err_code {
 
 struct err {
   int code;       /* the same value the function returned */
-  char text[512]; /* NUL-terminated, cut at a UTF-8 boundary when too long */
+  char text[1024]; /* NUL-terminated, cut at a UTF-8 boundary when too long */
 };
 
 /* Fills *err (which may be NULL) and returns `code`, so that `return err_set(err, ERR_IO, …)` reads

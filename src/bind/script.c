@@ -1,0 +1,223 @@
+/* script.c: Lua outside a run: `perigee lua`, commands written in Lua, the report's text. Every
+ * entry runs under one protected call with a traceback, so that no Lua error can leave a command
+ * any other way. */
+#include "bind/script.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "bind/bind.h"
+
+/* What a protected call needs; passed as one light userdata. */
+struct job {
+  const char *module, *function, *path;
+  int argc;
+  char **argv;
+  const struct value *const *args;
+  size_t n_args;
+  struct buf *out;
+  int status;
+};
+
+static int traceback(lua_State *L) {
+  const char *message = lua_tostring(L, 1);
+  luaL_traceback(L, L, message ? message : luaL_tolstring(L, 1, NULL), 1);
+  return 1;
+}
+
+/* The folder of a path, "." when it has none; a copy. */
+static char *folder_of(const char *path) {
+  const char *slash = path ? strrchr(path, '/') : NULL;
+  if (!slash)
+    return mem_strdup(".");
+  return mem_strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+/* Opens a state, calls fn(job) protected, closes. */
+static int run(lua_CFunction fn, struct job *job, struct err *err) {
+  lua_State *L = luaL_newstate();
+  if (!L)
+    return err_set(err, ERR_LIMIT, "not enough memory for a Lua state");
+  char *folder = folder_of(job->path);
+  int rc = 0;
+  lua_pushcfunction(L, traceback);
+  lua_pushcfunction(L, fn);
+  lua_pushlightuserdata(L, job);
+  lua_pushstring(L, folder);
+  if (lua_pcall(L, 2, 0, 1) != LUA_OK)
+    rc = err_set(err, ERR_INVALID, "%s", lua_tostring(L, -1));
+  lua_close(L);
+  mem_free(folder);
+  return rc;
+}
+
+MAY_RAISE static struct job *begin(lua_State *L) {
+  struct job *job = lua_touserdata(L, 1);
+  bind_open(L, lua_tostring(L, 2));
+  lua_settop(L, 0);
+  return job;
+}
+
+MAY_RAISE static void push_module_function(lua_State *L, const struct job *job) {
+  lua_getglobal(L, "require");
+  lua_pushstring(L, job->module);
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, job->function);
+  if (!lua_isfunction(L, -1))
+    luaL_error(L, "module %s has no function %s", job->module, job->function);
+}
+
+static int do_main(lua_State *L) {
+  struct job *job = begin(L);
+  push_module_function(L, job);
+  lua_createtable(L, job->argc, 0);
+  for (int i = 0; i < job->argc; i++) {
+    lua_pushstring(L, job->argv[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_call(L, 1, 1);
+  if (lua_isnumber(L, -1))
+    job->status = (int)lua_tointeger(L, -1);
+  else
+    job->status = lua_isboolean(L, -1) && !lua_toboolean(L, -1) ? 1 : 0;
+  return 0;
+}
+
+int script_main(const char *module, int argc, char **argv, int *status, struct err *err) {
+  struct job job = {.module = module, .function = "main", .argc = argc, .argv = argv};
+  int rc = run(do_main, &job, err);
+  *status = job.status;
+  return rc;
+}
+
+static int do_file(lua_State *L) {
+  struct job *job = begin(L);
+  lua_createtable(L, job->argc, 1);
+  lua_pushstring(L, job->path);
+  lua_rawseti(L, -2, 0);
+  for (int i = 0; i < job->argc; i++) {
+    lua_pushstring(L, job->argv[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setglobal(L, "arg");
+  if (luaL_loadfile(L, strcmp(job->path, "-") == 0 ? NULL : job->path) != LUA_OK)
+    return lua_error(L);
+  for (int i = 0; i < job->argc; i++)
+    lua_pushstring(L, job->argv[i]);
+  lua_call(L, job->argc, 0);
+  return 0;
+}
+
+int script_file(const char *path, int argc, char **argv, struct err *err) {
+  struct job job = {.path = path, .argc = argc, .argv = argv};
+  return run(do_file, &job, err);
+}
+
+static int do_text(lua_State *L) {
+  struct job *job = begin(L);
+  push_module_function(L, job);
+  for (size_t i = 0; i < job->n_args; i++)
+    bind_push_value(L, job->args[i], false);
+  lua_call(L, (int)job->n_args, 1);
+  size_t len;
+  const char *text = lua_tolstring(L, -1, &len);
+  if (!text)
+    return luaL_error(L, "%s.%s returned no text", job->module, job->function);
+  buf_put(job->out, text, len);
+  return 0;
+}
+
+int script_text(const char *module, const char *function, const struct value *const *args,
+                size_t n_args, struct buf *out, struct err *err) {
+  struct job job = {
+      .module = module, .function = function, .args = args, .n_args = n_args, .out = out};
+  return run(do_text, &job, err);
+}
+
+/* Compiles the lines read so far, first as an expression. Leaves a function, or a message; returns
+ * luaL_loadbuffer's status, and whether more lines could mend it. */
+static int compile_lines(lua_State *L, const struct buf *lines, bool *more) {
+  *more = false;
+  lua_pushliteral(L, "return ");
+  lua_pushlstring(L, lines->data, lines->len);
+  lua_concat(L, 2);
+  size_t len;
+  const char *text = lua_tolstring(L, -1, &len);
+  if (luaL_loadbufferx(L, text, len, "=stdin", "t") == LUA_OK) {
+    lua_remove(L, -2);
+    return LUA_OK;
+  }
+  lua_pop(L, 2);
+  int status = luaL_loadbufferx(L, lines->data, lines->len, "=stdin", "t");
+  if (status == LUA_ERRSYNTAX) {
+    const char *message = lua_tolstring(L, -1, &len);
+    *more = len >= 5 && strcmp(message + len - 5, "<eof>") == 0;
+  }
+  return status;
+}
+
+static void evaluate(lua_State *L) {
+  int base = lua_gettop(L); /* the function */
+  lua_pushcfunction(L, traceback);
+  lua_insert(L, base);
+  if (lua_pcall(L, 0, LUA_MULTRET, base) != LUA_OK) {
+    fprintf(stderr, "%s\n", lua_tostring(L, -1));
+  } else if (lua_gettop(L) > base) {
+    int n = lua_gettop(L) - base;
+    lua_getglobal(L, "print");
+    lua_insert(L, base + 1);
+    if (lua_pcall(L, n, 0, 0) != LUA_OK)
+      fprintf(stderr, "%s\n", lua_tostring(L, -1));
+  }
+  lua_settop(L, base - 1);
+}
+
+static int do_prompt(lua_State *L) {
+  struct job *job = begin(L);
+  bool shown = isatty(STDIN_FILENO) != 0;
+  char *line = NULL;
+  size_t cap = 0;
+  for (;;) {
+    if (shown) {
+      fputs(job->out->len ? ">> " : "> ", stdout);
+      fflush(stdout);
+    }
+    ssize_t n = getline(&line, &cap, stdin);
+    if (n >= 0)
+      buf_put(job->out, line, (size_t)n);
+    if (job->out->len) {
+      bool more;
+      int status = compile_lines(L, job->out, &more);
+      if (status != LUA_OK && more && n >= 0) {
+        lua_settop(L, 0);
+        continue;
+      }
+      buf_reset(job->out);
+      if (status == LUA_OK)
+        evaluate(L);
+      else
+        fprintf(stderr, "%s\n", lua_tostring(L, -1));
+      lua_settop(L, 0);
+    }
+    if (n < 0)
+      break;
+  }
+  mem_free(line); /* getline's memory is malloc's, and so is ours */
+  if (shown)
+    putchar('\n');
+  return 0;
+}
+
+int script_prompt(struct err *err) {
+  struct buf lines;
+  buf_init(&lines, BUF_MAX_OWN);
+  struct job job = {.out = &lines};
+  int rc = run(do_prompt, &job, err);
+  buf_free(&lines);
+  return rc;
+}
