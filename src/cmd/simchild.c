@@ -1,0 +1,145 @@
+/* simchild.c: starting and ending the built-in fleet's process. */
+#include "cmd/simchild.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "text/json.h"
+
+extern char **environ;
+
+/* Reads one line from fd until `deadline`; ERR_TIMEOUT, ERR_CLOSED. */
+static int read_line(int fd, uint64_t deadline, struct buf *line) {
+  for (;;) {
+    uint64_t now = clock_ns();
+    if (now >= deadline)
+      return ERR_TIMEOUT;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int n = poll(&p, 1, (int)((deadline - now) / NS_PER_MS) + 1);
+    if (n < 0 && errno != EINTR)
+      return ERR_IO;
+    if (n <= 0)
+      continue;
+    char chunk[4096];
+    ssize_t got = read(fd, chunk, sizeof chunk);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      return ERR_CLOSED;
+    if (buf_add(line, chunk, (size_t)got))
+      return ERR_LIMIT;
+    if (memchr(chunk, '\n', (size_t)got))
+      return 0;
+  }
+}
+
+static int spawn(struct simchild *child, const char *const *args, int write_end, struct err *err) {
+  size_t n = 0;
+  while (args[n])
+    n++;
+  char **argv = mem_calloc(n + 4, sizeof *argv);
+  argv[0] = mem_strdup("perigee");
+  argv[1] = mem_strdup("sim");
+  argv[2] = mem_strdup("--announce");
+  for (size_t i = 0; i < n; i++)
+    argv[3 + i] = mem_strdup(args[i]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, write_end, STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawnattr_t attr;
+  posix_spawnattr_init(&attr);
+  /* A group of its own: Ctrl-C on the terminal is for the run, which ends the fleet itself. */
+  posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attr, 0);
+  int rc = posix_spawn(&child->pid, "/proc/self/exe", &actions, &attr, argv, environ);
+  posix_spawnattr_destroy(&attr);
+  posix_spawn_file_actions_destroy(&actions);
+  for (size_t i = 0; argv[i]; i++)
+    mem_free(argv[i]);
+  mem_free(argv);
+  if (rc) {
+    child->pid = 0;
+    return err_set(err, ERR_IO, "cannot start the built-in fleet: %s", strerror(rc));
+  }
+  return 0;
+}
+
+int simchild_start(struct simchild *child, const char *const *args, uint64_t timeout_ns,
+                   struct err *err) {
+  *child = (struct simchild){.announce = value_null()};
+  struct buf line;
+  buf_init(&line, 1 << 20);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return err_set(err, ERR_IO, "cannot start the built-in fleet: %s", strerror(errno));
+  int rc = spawn(child, args, ends[1], err);
+  close(ends[1]);
+  if (rc)
+    goto out;
+  rc = read_line(ends[0], clock_ns() + timeout_ns, &line);
+  if (rc) {
+    char how[80];
+    simchild_stop(child, how, sizeof how);
+    err_set(err, rc, "the built-in fleet did not start (%s)",
+            rc == ERR_TIMEOUT ? "no answer in time" : how);
+    goto out;
+  }
+  rc = json_parse(line.data, line.len, &child->announce, err);
+  if (rc) {
+    err_prefix(err, "the built-in fleet's announcement");
+    char how[80];
+    simchild_stop(child, how, sizeof how);
+  }
+out:
+  close(ends[0]);
+  buf_free(&line);
+  return rc;
+}
+
+/* Waits up to `timeout_ns` for the child to end; true when it has. */
+static bool reap(pid_t pid, uint64_t timeout_ns, int *status) {
+  uint64_t deadline = clock_ns() + timeout_ns;
+  for (;;) {
+    pid_t got = waitpid(pid, status, WNOHANG);
+    if (got == pid || (got < 0 && errno == ECHILD))
+      return true;
+    if (clock_ns() >= deadline)
+      return false;
+    clock_sleep_ns(2 * NS_PER_MS);
+  }
+}
+
+bool simchild_stop(struct simchild *child, char *how, size_t how_size) {
+  bool as_asked = true;
+  snprintf(how, how_size, "not running");
+  if (child->pid) {
+    int status = 0;
+    if (reap(child->pid, 0, &status)) {
+      as_asked = false;
+    } else {
+      kill(child->pid, SIGTERM);
+      if (!reap(child->pid, 2 * NS_PER_S, &status)) {
+        kill(child->pid, SIGKILL);
+        reap(child->pid, 5 * NS_PER_S, &status);
+      }
+    }
+    if (WIFSIGNALED(status))
+      snprintf(how, how_size, "ended by signal %d", WTERMSIG(status));
+    else
+      snprintf(how, how_size, "ended with status %d", WEXITSTATUS(status));
+  }
+  value_free(&child->announce);
+  child->pid = 0;
+  return as_asked;
+}

@@ -1,0 +1,28 @@
+/* simchild.h: the built-in fleet as a child process of a run.
+ *
+ * A shared heap or loop would show the simulator's work as client latency, so it is its own
+ * process: this same binary with `sim --announce`. It ends with its parent, also when that one is
+ * killed. */
+#ifndef CMD_SIMCHILD_H
+#define CMD_SIMCHILD_H
+
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "text/value.h"
+
+struct simchild {
+  pid_t pid;             /* 0 = not running */
+  struct value announce; /* {replicas:[{id,url}], admin, model, profile, tokenizer, simulated} */
+};
+
+/* Starts `perigee sim --announce` with the given further arguments (NULL-terminated) and waits for
+ * its one line, at most `timeout_ns`. What it writes on stderr is ours too. An error quotes what it
+ * said. */
+NODISCARD int simchild_start(struct simchild *child, const char *const *args, uint64_t timeout_ns,
+                             struct err *err);
+/* Asks it to end, waits, kills after two seconds. Frees what start made. False when it had ended by
+ * itself before (a crash: *how says so, 80 bytes). */
+bool simchild_stop(struct simchild *child, char *how, size_t how_size);
+
+#endif
