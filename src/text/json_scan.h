@@ -1,0 +1,60 @@
+/* json_scan.h: the pieces of JSON's grammar that both the value parser (json.c) and the stream
+ * scanner (openai_json.c) read: runs of plain string bytes, escapes, numbers.
+ *
+ * All work on [p, end) without needing a NUL behind it. RFC 8259. */
+#ifndef TEXT_JSON_SCAN_H
+#define TEXT_JSON_SCAN_H
+
+#include "base/base.h"
+
+#include <string.h>
+
+/* The first byte at or after p that is not a printable ASCII character other than " and \: where a
+ * string ends, escapes, leaves ASCII or is wrong. `end` when there is none. Eight bytes at a time:
+ * this loop sees nearly every byte that a server sends. */
+static inline const char *json_plain_run(const char *p, const char *end) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  const uint64_t ones = UINT64_C(0x0101010101010101), high = ones * 0x80;
+  for (; end - p >= 8; p += 8) {
+    uint64_t x;
+    memcpy(&x, p, 8);
+    uint64_t quote = x ^ (ones * '"'), slash = x ^ (ones * '\\');
+    /* Each term flags its lowest hit exactly; false hits can only stand above a true one. */
+    uint64_t hit = (((x - ones * 0x20) | (quote - ones) | (slash - ones)) & ~x) | x;
+    hit &= high;
+    if (hit)
+      return p + __builtin_ctzll(hit) / 8;
+  }
+#endif
+  while (p < end && (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' &&
+         *p != '\\')
+    p++;
+  return p;
+}
+
+/* Skips space, tab, LF and CR. */
+static inline const char *json_skip_space(const char *p, const char *end) {
+  while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+    p++;
+  return p;
+}
+
+enum json_escape { JSON_ESCAPE_OK, JSON_ESCAPE_BAD, JSON_ESCAPE_CUT, JSON_ESCAPE_SURROGATE };
+
+/* Reads the escape whose backslash is at *p. OK: *cp is the code point (a surrogate pair makes one)
+ * and *p stands behind it. SURROGATE: a lone one in *cp, *p behind it. CUT: the text ends inside
+ * it. BAD: no escape of JSON; *p unchanged for these two. */
+enum json_escape json_scan_escape(const char **p, const char *end, uint32_t *cp);
+
+struct json_number {
+  bool is_int; /* written without fraction and exponent, and fits int64 */
+  bool range;  /* too large for a double: `number` is ±infinity */
+  int64_t integer;
+  double number; /* set in both cases */
+};
+
+/* Reads the number at p. Returns the place behind it, or NULL when its digits are not those of a
+ * JSON number (then *out is untouched). A number may end at `end`. */
+const char *json_scan_number(const char *p, const char *end, struct json_number *out);
+
+#endif
