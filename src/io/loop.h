@@ -14,8 +14,12 @@
 struct loop;
 struct uv_loop_s;
 
-struct loop *loop_new(struct err *err); /* NULL when the system refuses a descriptor */
-void loop_delete(struct loop *loop);    /* every timer, fd and server must be closed: asserts */
+/* NULL when the system refuses a descriptor. Ignores SIGPIPE for the process if nobody handles it.
+ */
+struct loop *loop_new(struct err *err);
+/* Every timer, fd and server must be closed and every post have run: logs what is left and asserts.
+ * Threads that post must be joined before. */
+void loop_delete(struct loop *loop);
 struct uv_loop_s *loop_uv(struct loop *loop);
 
 /* Runs until loop_stop. */
@@ -23,7 +27,8 @@ void loop_run(struct loop *loop);
 /* Asks it to return after the present wake-up. */
 void loop_stop(struct loop *loop);
 
-/* The time of the present wake-up in ns (CLOCK_MONOTONIC). */
+/* The time of the present wake-up in ns (CLOCK_MONOTONIC): read when the poll returned, and moved
+ * on by loop_refresh and before each timer fires. Outside loop_run it reads the clock. */
 uint64_t loop_now(const struct loop *loop);
 /* Reads the clock again and returns it; for stamps that must be exact (start, sent). */
 uint64_t loop_refresh(struct loop *loop);
@@ -62,7 +67,7 @@ void loop_fd_close(struct loop_fd *f);
 /* ---- ready list: phase three, FIFO; a task queued while it runs goes to the next round ---- */
 struct loop_task {
   void (*run)(struct loop_task *task);
-  struct loop_task *next;
+  struct loop_task *next, *prev;
   bool queued;
 };
 void loop_ready(struct loop *loop, struct loop_task *task); /* queued twice: once */
@@ -73,6 +78,7 @@ struct loop_post {
   void (*run)(struct loop_post *post); /* on the loop's thread, phase two; owns the post again */
   struct loop_post *next;
 };
+/* Any thread. Posts of one thread run in the order they were made. */
 void loop_post(struct loop *loop, struct loop_post *post);
 
 /* ---- idle: called at the end of a wake-up when nothing is ready and the next timer is further

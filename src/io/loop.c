@@ -1,0 +1,311 @@
+/* loop.c: the wake-up: poll, stamp, descriptors, timers, posts, ready list.
+ *
+ * uv_run gives the frame: its prepare callback runs before the poll and its check callback after
+ * it. uv callbacks of servers (uv_tcp) run inside the poll; loop_now is right there too, because
+ * the first reader after a poll takes the stamp. */
+#include "io/loop.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "io/loop_internal.h"
+
+/* The wall clock steps seldom; looking once a second is enough to convert kernel stamps. */
+#define OFFSET_AGE_NS NS_PER_S
+
+uint64_t loop_touch(struct loop *loop) {
+  if (loop->stale) {
+    loop->stale = false;
+    loop->now_ns = loop->woke_ns = clock_ns();
+  }
+  return loop->now_ns;
+}
+
+/* Asking for the time inside the poll means that a uv callback has work there. */
+uint64_t loop_now(const struct loop *loop) {
+  if (!loop->running)
+    return clock_ns();
+  if (!loop->polling)
+    return loop->now_ns;
+  struct loop *own = (struct loop *)loop; /* never a const object; readers see no change */
+  own->worked = true;
+  return loop_touch(own);
+}
+
+uint64_t loop_refresh(struct loop *loop) {
+  if (loop->polling)
+    loop_now(loop);
+  return loop->now_ns = clock_ns();
+}
+
+int64_t loop_realtime_offset(const struct loop *loop) {
+  return loop->offset_ns;
+}
+
+static void measure_offset(struct loop *loop) {
+  loop->offset_ns = clock_realtime_offset_ns();
+  loop->offset_at_ns = loop->now_ns;
+}
+
+/* ---- ready list ---- */
+
+static void ring_init(struct loop_task *head) {
+  head->next = head->prev = head;
+}
+
+void loop_ready(struct loop *loop, struct loop_task *task) {
+  if (task->queued)
+    return;
+  task->queued = true;
+  task->next = &loop->ready;
+  task->prev = loop->ready.prev;
+  task->prev->next = task;
+  loop->ready.prev = task;
+}
+
+void loop_unready(struct loop *loop, struct loop_task *task) {
+  (void)loop; /* a ring needs no owner to leave it */
+  if (!task->queued)
+    return;
+  task->queued = false;
+  task->prev->next = task->next;
+  task->next->prev = task->prev;
+}
+
+static void run_ready(struct loop *loop) {
+  if (loop->ready.next == &loop->ready)
+    return;
+  struct loop_task round; /* takes over the ring; newcomers go to the emptied one */
+  round.next = loop->ready.next;
+  round.prev = loop->ready.prev;
+  round.next->prev = round.prev->next = &round;
+  ring_init(&loop->ready);
+  loop->worked = true;
+  while (round.next != &round) {
+    struct loop_task *task = round.next;
+    loop_unready(loop, task);
+    task->run(task);
+  }
+}
+
+/* ---- posts ---- */
+
+void loop_post(struct loop *loop, struct loop_post *post) {
+  struct loop_post *head = __atomic_load_n(&loop->posts, __ATOMIC_RELAXED);
+  do {
+    post->next = head;
+  } while (!__atomic_compare_exchange_n(&loop->posts, &head, post, true, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED));
+  if (!head) /* others rely on the one that found it empty */
+    uv_async_send(&loop->wake);
+}
+
+static void run_posts(struct loop *loop) {
+  if (!__atomic_load_n(&loop->posts, __ATOMIC_RELAXED))
+    return;
+  struct loop_post *newest = __atomic_exchange_n(&loop->posts, NULL, __ATOMIC_ACQUIRE);
+  struct loop_post *first = NULL;
+  while (newest) {
+    struct loop_post *older = newest->next;
+    newest->next = first;
+    first = newest;
+    newest = older;
+  }
+  loop->worked = true;
+  while (first) {
+    struct loop_post *post = first;
+    first = post->next; /* read before run: it may free the post or post it again */
+    post->run(post);
+  }
+}
+
+/* ---- the wake-up ---- */
+
+static void on_wake(uv_async_t *handle) {
+  loop_touch(handle->loop->data);
+}
+
+static void on_tick(uv_poll_t *handle, int status, int events) {
+  (void)status;
+  (void)events;
+  struct loop *loop = handle->loop->data;
+  loop_touch(loop);
+  timers_ticked(&loop->timers);
+}
+
+static void on_spin(uv_idle_t *handle) {
+  (void)handle;
+}
+
+static void end_wakeup(struct loop *loop, uint64_t now) {
+  if (!loop->worked)
+    return;
+  loop->worked = false;
+  uint64_t busy = now - loop->woke_ns;
+  loop->stats.wakeups++;
+  loop->stats.busy_ns += busy;
+  if (loop->probe.wakeup_busy)
+    loop->probe.wakeup_busy(loop->probe.user, busy);
+}
+
+static void before_poll(uv_prepare_t *handle) {
+  struct loop *loop = handle->loop->data;
+  uint64_t now = clock_ns();
+  end_wakeup(loop, now);
+  bool block = timers_arm(&loop->timers, now);
+  if (loop->ready.next != &loop->ready || loop->again)
+    block = false;
+  if (block)
+    uv_idle_stop(&loop->spin);
+  else
+    uv_idle_start(&loop->spin, on_spin);
+  loop->stale = loop->polling = true;
+}
+
+static void run_idle(struct loop *loop) {
+  loop->again = false;
+  if (!loop->idle || loop->ready.next != &loop->ready)
+    return;
+  uint64_t next = timers_next(&loop->timers), now = loop_refresh(loop);
+  if (next > now && next - now > loop->idle_quiet_ns)
+    loop->again = loop->idle(loop->idle_user);
+}
+
+static void after_poll(uv_check_t *handle) {
+  struct loop *loop = handle->loop->data;
+  loop->polling = false;
+  loop_touch(loop);
+  if (loop->now_ns - loop->offset_at_ns > OFFSET_AGE_NS)
+    measure_offset(loop);
+  loopfd_run(loop);
+  timers_run(loop);
+  run_posts(loop);
+  run_ready(loop);
+  run_idle(loop);
+}
+
+void loop_run(struct loop *loop) {
+  assert(!loop->running);
+  loop->running = true;
+  loop->now_ns = loop->woke_ns = clock_ns();
+  uv_run(&loop->uv, UV_RUN_DEFAULT);
+  end_wakeup(loop, clock_ns());
+  loop->running = false;
+}
+
+void loop_stop(struct loop *loop) {
+  uv_stop(&loop->uv);
+}
+
+struct uv_loop_s *loop_uv(struct loop *loop) {
+  return &loop->uv;
+}
+
+/* ---- settings and figures ---- */
+
+void loop_set_precise(struct loop *loop, bool precise) {
+  loop->timers.precise = precise;
+  timers_ticked(&loop->timers); /* forget what it was set to */
+}
+
+void loop_set_idle(struct loop *loop, bool (*fn)(void *user), void *user, uint64_t quiet_ns) {
+  loop->idle = fn;
+  loop->idle_user = user;
+  loop->idle_quiet_ns = quiet_ns;
+}
+
+void loop_get_stats(const struct loop *loop, struct loop_stats *out) {
+  *out = loop->stats;
+  out->cpu_ns = clock_thread_cpu_ns() - loop->cpu_start_ns;
+}
+
+void loop_set_probe(struct loop *loop, const struct loop_probe *probe) {
+  loop->probe = probe ? *probe : (struct loop_probe){0};
+}
+
+/* ---- life ---- */
+
+/* libuv writes to sockets without MSG_NOSIGNAL: a client that went away must not kill us. */
+static void ignore_sigpipe(void) {
+  struct sigaction old;
+  if (sigaction(SIGPIPE, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+    signal(SIGPIPE, SIG_IGN);
+}
+
+struct loop *loop_new(struct err *err) {
+  struct loop *loop = MEM_NEW(struct loop);
+  if (timers_init(&loop->timers, err))
+    goto out;
+  int rc = uv_loop_init(&loop->uv);
+  if (rc) {
+    err_set(err, ERR_IO, "cannot create an event loop: %s", uv_strerror(rc));
+    goto out_timers;
+  }
+  loop->uv.data = loop;
+  rc = uv_async_init(&loop->uv, &loop->wake, on_wake);
+  if (!rc)
+    rc = uv_poll_init(&loop->uv, &loop->tick, loop->timers.fd);
+  if (!rc)
+    rc = uv_poll_start(&loop->tick, UV_READABLE, on_tick);
+  assert(rc == 0); /* uv_loop_init has an async of its own, so these ask for nothing new */
+  uv_prepare_init(&loop->uv, &loop->prepare);
+  uv_prepare_start(&loop->prepare, before_poll);
+  uv_check_init(&loop->uv, &loop->check);
+  uv_check_start(&loop->check, after_poll);
+  uv_idle_init(&loop->uv, &loop->spin);
+  ring_init(&loop->ready);
+  loop->pending_end = &loop->pending;
+  loop->now_ns = loop->stats.started_ns = clock_ns();
+  loop->cpu_start_ns = clock_thread_cpu_ns();
+  measure_offset(loop);
+  ignore_sigpipe();
+  return loop;
+
+out_timers:
+  timers_free(&loop->timers);
+out:
+  mem_free(loop);
+  return NULL;
+}
+
+static bool is_ours(const struct loop *loop, const uv_handle_t *h) {
+  return h == (const uv_handle_t *)&loop->prepare || h == (const uv_handle_t *)&loop->check ||
+         h == (const uv_handle_t *)&loop->spin || h == (const uv_handle_t *)&loop->wake ||
+         h == (const uv_handle_t *)&loop->tick;
+}
+
+static void count_left(uv_handle_t *h, void *arg) {
+  size_t *n = arg;
+  if (is_ours(h->loop->data, h) || uv_is_closing(h))
+    return;
+  uv_os_fd_t fd = -1;
+  uv_fileno(h, &fd);
+  log_error("loop_delete: still open: %s, descriptor %d", uv_handle_type_name(h->type), fd);
+  ++*n;
+}
+
+void loop_delete(struct loop *loop) {
+  assert(!loop->running);
+  size_t left = 0;
+  uv_walk(&loop->uv, count_left, &left);
+  if (loop->timers.n)
+    log_error("loop_delete: still armed: %zu timers", loop->timers.n);
+  if (loop->posts)
+    log_error("loop_delete: posts that have not run");
+  assert(left == 0 && loop->timers.n == 0 && loop->posts == NULL);
+  uv_close((uv_handle_t *)&loop->prepare, NULL);
+  uv_close((uv_handle_t *)&loop->check, NULL);
+  uv_close((uv_handle_t *)&loop->spin, NULL);
+  uv_close((uv_handle_t *)&loop->wake, NULL);
+  uv_close((uv_handle_t *)&loop->tick, NULL);
+  uv_run(&loop->uv, UV_RUN_DEFAULT); /* only closing handles are left: it returns */
+  int rc = uv_loop_close(&loop->uv);
+  assert(rc == 0);
+  (void)rc;
+  timers_free(&loop->timers);
+  mem_free(loop);
+}

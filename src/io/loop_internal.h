@@ -1,0 +1,74 @@
+/* loop_internal.h: what loop.c, timers.c and loopfd.c share; nobody else includes it.
+ *
+ * One wake-up is one turn of uv_run: prepare (before_poll) decides whether the poll may block, the
+ * poll runs phase one, check (after_poll) runs phases two and three. */
+#ifndef IO_LOOP_INTERNAL_H
+#define IO_LOOP_INTERNAL_H
+
+#include <uv.h>
+
+#include "io/loop.h"
+
+/* Timers: the heap, and those set while timers fire that are already due (they wait for the next
+ * phase two, or a timer that re-arms itself in the past would never let go of the loop). */
+struct timers {
+  struct loop_timer **heap;
+  size_t n, cap;
+  struct loop_timer **held;
+  size_t n_held, cap_held;
+  uint64_t armed_ns; /* what the timerfd waits for; UINT64_MAX = nothing */
+  uint64_t limit_ns; /* while firing: later ones are not due in this round */
+  uint32_t order;
+  int fd;
+  bool firing, precise;
+};
+
+struct loop {
+  uv_loop_t uv;
+  uv_prepare_t prepare;
+  uv_check_t check;
+  uv_idle_t spin; /* active only while the poll must not block */
+  uv_async_t wake;
+  uv_poll_t tick; /* on timers.fd */
+  struct timers timers;
+
+  uint64_t now_ns;
+  uint64_t woke_ns; /* when this wake-up began */
+  bool stale;       /* the poll may have returned since now_ns was read */
+  bool worked;      /* this wake-up had something to do */
+  bool running, polling;
+  bool again; /* the idle function asked for another call */
+
+  struct loop_fd *pending, **pending_end; /* stamped in phase one, in order */
+  struct loop_task ready;                 /* head of a ring */
+  struct loop_post *posts;                /* atomic; newest first */
+
+  bool (*idle)(void *user);
+  void *idle_user;
+  uint64_t idle_quiet_ns;
+
+  int64_t offset_ns;
+  uint64_t offset_at_ns;
+  uint64_t cpu_start_ns;
+  struct loop_stats stats;
+  struct loop_probe probe;
+};
+
+/* Takes the stamp of this wake-up unless it was taken, and returns it. */
+uint64_t loop_touch(struct loop *loop);
+
+NODISCARD int timers_init(struct timers *t, struct err *err);
+void timers_free(struct timers *t);
+/* Fires what is due. */
+void timers_run(struct loop *loop);
+/* Sets the timerfd; false: the next timer is due, or so near that we spin: do not block. */
+bool timers_arm(struct timers *t, uint64_t now);
+/* The earliest due time, UINT64_MAX when there is none. */
+uint64_t timers_next(const struct timers *t);
+/* The timerfd has become readable. */
+void timers_ticked(struct timers *t);
+
+/* Phase two for descriptors. */
+void loopfd_run(struct loop *loop);
+
+#endif
