@@ -21,8 +21,34 @@ int bind_open(lua_State *L, const char *script_dir);
  * tables: 1..n without gaps is an array, everything else an object with sorted keys; an empty plain
  * table is an object unless made by json.array. ---- */
 MAY_RAISE void bind_to_value(lua_State *L, int index, struct value *out);
-/* nil for null unless `keep_null` (then perigee.json.null). */
+/* nil for null unless `keep_null` (then perigee.json.null). Objects and arrays come as json tables
+ * (below), so encoding them again gives the same bytes. With keep_null false a null in an array
+ * still is json.null (a list has no holes); in an object its key is left out. */
 MAY_RAISE void bind_push_value(lua_State *L, const struct value *v, bool keep_null);
+/* bind_to_value raises, with the path of the culprit (".messages[2].content"), for functions,
+ * NaN and infinities, keys that are neither strings nor whole numbers, and depth over 200. Text
+ * handles become strings. *out is null when it raises. */
+
+/* ---- json tables: what perigee.json makes and bind_push_value pushes (bind/luavalue.c). An array
+ * is a table with the metatable BIND_JSON_ARRAY; null in it is lightuserdata NULL, which is
+ * perigee.json.null. An object is a table with the metatable BIND_JSON_OBJECT: it holds its values
+ * like any table, and the order of its keys under the key lightuserdata(bind_json_order()), a list
+ * of key names. New keys are appended to it by __newindex, a key set to nil leaves it when it is
+ * read, pairs() walks it in that order. ---- */
+#define BIND_JSON_OBJECT "perigee.json.object"
+#define BIND_JSON_ARRAY "perigee.json.array"
+/* Push a new empty one; fill with lua_setfield / lua_settable / bind_object_set, or lua_rawseti. */
+MAY_RAISE void bind_push_object(lua_State *L);
+MAY_RAISE void bind_push_array(lua_State *L);
+/* object[key] = the value on top (popped); appends the key when it is new. */
+MAY_RAISE void bind_object_set(lua_State *L, int index, const char *key, size_t key_len);
+const void *bind_json_order(void);
+bool bind_is_object(lua_State *L, int index);
+bool bind_is_array(lua_State *L, int index);
+/* Pushes a list of the keys of any table in canonical order: an object's own order; else whole
+ * numbers ascending, other numbers ascending, strings by bytes, false, true, and then keys of other
+ * types in the table's own order (the count of those is returned). Hidden keys are left out. */
+MAY_RAISE size_t bind_push_sorted_keys(lua_State *L, int index);
 
 /* ---- text handles (bind/text.c): userdata over a blob, possibly made at first use ---- */
 /* A string or a text handle at `index`; returns a new reference held by a userdata pushed on the
@@ -42,10 +68,39 @@ MAY_RAISE struct bind_body *bind_check_body(lua_State *L, int index);
 MAY_RAISE struct bind_body *bind_new_body(lua_State *L);
 void bind_body_add(struct bind_body *b, struct blob *part); /* takes its own reference */
 
-/* ---- the virtual user of an argument; raises when it is not one ---- */
+/* ---- the virtual user (bind/vu_*.c). What chat.lua and route.lua may count on, beyond API.md:
+ *
+ * vu:http{…} / vu:try_http{…} options:
+ *   method, url | path, replica (index or id; else the route's or the first; a fleet with a gateway
+ *   and no replica: the gateway), headers {name = value}, body (string, text, body userdata) | json
+ *   (a value), timeout (seconds, or {connect, first_byte, idle, total}), sched (seconds on
+ * vu:now()'s clock; default: the end of what this user waited for plus its sleeps), stream = "chat"
+ * | "completions" | "responses": an event stream of that kind is expected; api = the same words: a
+ * whole JSON reply of that kind is expected (not streamed); max_body (bytes), redirects (true:
+ * follow), compressed (true: accept). Sample identity: turn, step, branch, parent (default: the
+ * user's own branch and its parent's), tags {k = v} (over vu:tag's), policy, chosen (replica id),
+ * route_reason, fallback, prompt_tokens (ours: prompt_tokens_local), count = function(text) ->
+ * tokens or nil (output_tokens_local), render_ns, tokenize_ns, hash_ns. Result: status, headers
+ * (lower-case names), body (plain replies); for stream/api: text, reasoning, tool_calls {{id, name,
+ * arguments}, …}, finish_reason, usage {prompt_tokens, completion_tokens, total_tokens,
+ * cached_tokens, reasoning_tokens}, output_tokens, ttft, e2e (seconds), response_id; always: served
+ * (replica id or nil), e2e. Routing: vu:pick_next(counter) -> index (round robin, exact over all
+ * workers); vu:pick_least() -> index, counted in flight at once; vu:pick(index) counts one in
+ * flight; vu:inflight(index) -> n. The next vu:http with that replica takes the counted pick over
+ * and ends it when it is over; what no request took over ends with the virtual user. A request
+ * whose replica was not picked counts itself, so authors need none of this. vu:branch() -> a new
+ * branch number of the session (for a fork on the same vu); vu.branch_id: the vu's own branch (0 =
+ * trunk), vu.parent_branch (nil on the trunk). vu.route: the plan's `route` field as given (nil
+ * when absent). vu.fleet: {replicas = {{id, url}, …}, gateway, model, tenant, simulated},
+ * read-only. Expected failures are tables with fields class and detail and the metatable
+ * BIND_FAILURE; vu:fail(class, detail) raises one (class: script or any of DESIGN.md's). A pcall
+ * catches them; a cancelled or stopped session it does not catch. ---- */
+#define BIND_FAILURE "perigee.failure"
+/* The virtual user of an argument; raises when it is not one, or has ended. */
 MAY_RAISE struct vu *bind_check_vu(lua_State *L, int index);
 
-/* ---- quantities: a number in base units or a string with a unit ---- */
+/* ---- quantities: a number in base units or a string with a unit. Raise at the author's line,
+ * like bind_check_options: `what` names the option ("timeout.total") ---- */
 MAY_RAISE double bind_check_seconds(lua_State *L, int index, const char *what);
 
 /* Raises "unknown option 'x' (did you mean 'y'?)" for any key of the table at `index` that is not

@@ -1,0 +1,515 @@
+/* luavalue.c: Lua values <-> struct value, json tables, and the checks every binding makes.
+ *
+ * A value under construction belongs to a holder (hold.h) until it is whole, because reading a
+ * table may raise at any key. Canonical key order is made here and used for pairs, JSON and rows
+ * alike, so that no output depends on Lua's hash seed. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/units.h"
+#include "bind/bind.h"
+#include "bind/hold.h"
+#include "bind/text.h"
+#include "text/json.h"
+
+static const char order_key; /* its address is the hidden key of a json object */
+
+const void *bind_json_order(void) {
+  return &order_key;
+}
+
+static bool has_metatable(lua_State *L, int index, const char *name) {
+  if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index))
+    return false;
+  luaL_getmetatable(L, name);
+  bool same = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return same;
+}
+
+bool bind_is_object(lua_State *L, int index) {
+  return has_metatable(L, index, BIND_JSON_OBJECT);
+}
+
+bool bind_is_array(lua_State *L, int index) {
+  return has_metatable(L, index, BIND_JSON_ARRAY);
+}
+
+/* ---- canonical key order ---- */
+
+enum key_rank { KEY_WHOLE, KEY_NUMBER, KEY_STRING, KEY_FALSE, KEY_TRUE, KEY_OTHER };
+
+struct key {
+  enum key_rank rank;
+  uint32_t at; /* place in the list on the Lua stack, 1-based */
+  union {
+    lua_Integer whole;
+    lua_Number number;
+    struct {
+      const char *data; /* lives as long as the table holds the key */
+      size_t len;
+    } string;
+  } u;
+};
+
+static int compare_keys(const void *left, const void *right) {
+  const struct key *a = left, *b = right;
+  if (a->rank != b->rank)
+    return a->rank < b->rank ? -1 : 1;
+  if (a->rank == KEY_WHOLE)
+    return a->u.whole < b->u.whole ? -1 : a->u.whole > b->u.whole;
+  if (a->rank == KEY_NUMBER)
+    return a->u.number < b->u.number ? -1 : a->u.number > b->u.number;
+  if (a->rank == KEY_STRING) {
+    size_t n = a->u.string.len < b->u.string.len ? a->u.string.len : b->u.string.len;
+    int order = memcmp(a->u.string.data, b->u.string.data, n);
+    if (order != 0)
+      return order;
+    return a->u.string.len < b->u.string.len ? -1 : a->u.string.len > b->u.string.len;
+  }
+  return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static struct key describe_key(lua_State *L, int index, uint32_t at) {
+  struct key k = {.rank = KEY_OTHER, .at = at};
+  switch (lua_type(L, index)) {
+  case LUA_TNUMBER:
+    if (lua_isinteger(L, index)) {
+      k.rank = KEY_WHOLE;
+      k.u.whole = lua_tointeger(L, index);
+    } else {
+      k.rank = KEY_NUMBER;
+      k.u.number = lua_tonumber(L, index);
+    }
+    break;
+  case LUA_TSTRING:
+    k.rank = KEY_STRING;
+    k.u.string.data = lua_tolstring(L, index, &k.u.string.len);
+    break;
+  case LUA_TBOOLEAN:
+    k.rank = lua_toboolean(L, index) ? KEY_TRUE : KEY_FALSE;
+    break;
+  default:
+    break;
+  }
+  return k;
+}
+
+/* The keys of a json object in its own order, without those whose value is gone and without
+ * repeats (a key that was deleted and set again stands at its last place). */
+static void push_object_keys(lua_State *L, int index) {
+  lua_rawgetp(L, index, &order_key);
+  if (!lua_istable(L, -1)) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    return;
+  }
+  int order = lua_gettop(L);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, order), kept = n;
+  lua_newtable(L); /* seen, and then replaced by the list */
+  int seen = order + 1;
+  for (lua_Integer i = n; i >= 1; i--) {
+    lua_rawgeti(L, order, i);
+    lua_pushvalue(L, -1);
+    bool gone = lua_rawget(L, index) == LUA_TNIL;
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    bool repeated = lua_rawget(L, seen) != LUA_TNIL;
+    lua_pop(L, 1);
+    if (gone || repeated) {
+      lua_pop(L, 1);
+      continue;
+    }
+    lua_pushvalue(L, -1);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, seen);
+    lua_rawseti(L, order, kept--); /* kept >= i: written behind what is still to be read */
+  }
+  if (kept > 0) { /* close the gap, so that the next walk is short */
+    for (lua_Integer i = kept + 1; i <= n; i++) {
+      lua_rawgeti(L, order, i);
+      lua_rawseti(L, order, i - kept);
+    }
+    for (lua_Integer i = n; i > n - kept; i--) {
+      lua_pushnil(L);
+      lua_rawseti(L, order, i);
+    }
+  }
+  lua_settop(L, order);
+  n -= kept;
+  lua_createtable(L, (int)n, 0); /* a copy: the loop's body may change the object */
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_rawgeti(L, order, i);
+    lua_rawseti(L, -2, i);
+  }
+  lua_remove(L, order);
+}
+
+size_t bind_push_sorted_keys(lua_State *L, int index) {
+  index = lua_absindex(L, index);
+  luaL_checkstack(L, 8, "table walk");
+  if (bind_is_object(L, index)) {
+    push_object_keys(L, index);
+    return 0;
+  }
+  uint32_t n = 0, others = 0;
+  lua_newtable(L);
+  int found = lua_gettop(L);
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    lua_pop(L, 1);
+    if (lua_islightuserdata(L, -1) && lua_touserdata(L, -1) == (const void *)&order_key)
+      continue;
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, found, ++n);
+  }
+  struct key *keys = lua_newuserdatauv(L, (n ? n : 1) * sizeof *keys, 0);
+  bool sorted = true;
+  for (uint32_t i = 0; i < n; i++) {
+    lua_rawgeti(L, found, i + 1);
+    keys[i] = describe_key(L, -1, i + 1);
+    others += keys[i].rank == KEY_OTHER;
+    sorted = sorted && (i == 0 || compare_keys(&keys[i - 1], &keys[i]) < 0);
+    lua_pop(L, 1);
+  }
+  if (sorted) { /* lists come in order already */
+    lua_settop(L, found);
+    return others;
+  }
+  qsort(keys, n, sizeof *keys, compare_keys);
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t i = 0; i < n; i++) {
+    lua_rawgeti(L, found, keys[i].at);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_replace(L, found);
+  lua_settop(L, found);
+  return others;
+}
+
+/* ---- json tables ---- */
+
+/* __newindex of an object: (t, k, v) with k absent so far */
+static int object_newindex(lua_State *L) {
+  if (lua_type(L, 2) != LUA_TSTRING)
+    return luaL_error(L, "a JSON object's keys are strings, got a %s", luaL_typename(L, 2));
+  if (lua_isnil(L, 3))
+    return 0;
+  if (lua_rawgetp(L, 1, &order_key) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, 1, &order_key);
+  }
+  lua_pushvalue(L, 2);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  lua_settop(L, 3);
+  lua_rawset(L, 1);
+  return 0;
+}
+
+static int object_step(lua_State *L) { /* upvalues: keys, position */
+  lua_Integer i = lua_tointeger(L, lua_upvalueindex(2));
+  for (;;) {
+    lua_settop(L, 1);
+    if (lua_rawgeti(L, lua_upvalueindex(1), ++i) == LUA_TNIL)
+      return 1;
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, 1) != LUA_TNIL)
+      break;
+  }
+  lua_pushinteger(L, i);
+  lua_copy(L, -1, lua_upvalueindex(2));
+  lua_pop(L, 1);
+  return 2;
+}
+
+static int object_pairs(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  bind_push_sorted_keys(L, 1);
+  lua_pushinteger(L, 0);
+  lua_pushcclosure(L, object_step, 2);
+  lua_pushvalue(L, 1);
+  lua_pushnil(L);
+  return 3;
+}
+
+void bind_push_object(lua_State *L) {
+  luaL_checkstack(L, 4, "JSON object");
+  static const luaL_Reg meta[] = {
+      {"__newindex", object_newindex}, {"__pairs", object_pairs}, {NULL, NULL}};
+  bind_new_type(L, BIND_JSON_OBJECT, meta, NULL);
+  lua_newtable(L);
+  luaL_setmetatable(L, BIND_JSON_OBJECT);
+}
+
+void bind_push_array(lua_State *L) {
+  luaL_checkstack(L, 4, "JSON array");
+  static const luaL_Reg meta[] = {{NULL, NULL}};
+  bind_new_type(L, BIND_JSON_ARRAY, meta, NULL);
+  lua_newtable(L);
+  luaL_setmetatable(L, BIND_JSON_ARRAY);
+}
+
+void bind_object_set(lua_State *L, int index, const char *key, size_t key_len) {
+  index = lua_absindex(L, index);
+  lua_pushlstring(L, key, key_len);
+  lua_insert(L, -2);
+  lua_settable(L, index);
+}
+
+/* ---- struct value -> Lua ---- */
+
+void bind_push_value(lua_State *L, const struct value *v, bool keep_null) {
+  luaL_checkstack(L, 8, "nested values");
+  switch (v->kind) {
+  case VALUE_NULL:
+    if (keep_null)
+      lua_pushlightuserdata(L, NULL);
+    else
+      lua_pushnil(L);
+    break;
+  case VALUE_BOOL:
+    lua_pushboolean(L, v->u.boolean);
+    break;
+  case VALUE_INT:
+    lua_pushinteger(L, v->u.integer);
+    break;
+  case VALUE_DOUBLE:
+    lua_pushnumber(L, v->u.number);
+    break;
+  case VALUE_STRING:
+    lua_pushlstring(L, v->u.string.data, v->u.string.len);
+    break;
+  case VALUE_ARRAY:
+    bind_push_array(L);
+    for (size_t i = 0; i < v->u.array.n; i++) {
+      bind_push_value(L, &v->u.array.items[i], true);
+      lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    break;
+  case VALUE_OBJECT:
+    bind_push_object(L);
+    for (size_t i = 0; i < v->u.object.n; i++) {
+      const struct value_pair *pair = &v->u.object.pairs[i];
+      bind_push_value(L, &pair->value, keep_null);
+      bind_object_set(L, -2, pair->key, pair->key_len);
+    }
+    break;
+  }
+}
+
+/* ---- Lua -> struct value ---- */
+
+/* Where in the value we are, for messages; lives on the C stack. */
+struct path {
+  const struct path *up;
+  const char *key; /* NULL: an element of an array */
+  lua_Integer at;
+};
+
+static void write_path(struct buf *b, const struct path *p) {
+  if (!p)
+    return;
+  write_path(b, p->up);
+  if (p->key)
+    buf_printf(b, ".%s", p->key);
+  else
+    buf_printf(b, "[%lld]", (long long)p->at);
+}
+
+static MAY_RAISE NORETURN void refuse(lua_State *L, const struct path *p, const char *what) {
+  luaL_checkstack(L, 8, "message");
+  struct buf *where = bind_hold_buf(L);
+  if (p) {
+    buf_puts(where, " (at ");
+    write_path(where, p);
+    buf_putc(where, ')');
+  }
+  bind_raise(L, "cannot make JSON of %s%s", what, where->len ? where->data : "");
+}
+
+static void convert(lua_State *L, int index, struct value *out, const struct path *path, int depth);
+
+/* n when the keys are exactly 1..n (n > 0), else 0. */
+static lua_Integer sequence_length(lua_State *L, int index) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, index), seen = 0;
+  if (n == 0)
+    return 0;
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    lua_pop(L, 1);
+    if (!lua_isinteger(L, -1) || lua_tointeger(L, -1) < 1 || lua_tointeger(L, -1) > n) {
+      lua_pop(L, 1);
+      return 0;
+    }
+    seen++;
+  }
+  return seen == n ? n : 0;
+}
+
+static void convert_list(lua_State *L, int index, lua_Integer n, struct value *out,
+                         const struct path *path, int depth) {
+  *out = value_array();
+  for (lua_Integer i = 1; i <= n; i++) {
+    struct path here = {.up = path, .at = i};
+    lua_rawgeti(L, index, i);
+    convert(L, lua_gettop(L), value_push(out, value_null()), &here, depth + 1);
+    lua_pop(L, 1);
+  }
+}
+
+static void convert_keys(lua_State *L, int index, struct value *out, const struct path *path,
+                         int depth) {
+  *out = value_object();
+  bind_push_sorted_keys(L, index);
+  int keys = lua_gettop(L);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, keys);
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_rawgeti(L, keys, i); /* key */
+    lua_pushvalue(L, -1);
+    lua_rawget(L, index); /* value */
+    if (lua_type(L, -2) != LUA_TSTRING && !lua_isinteger(L, -2))
+      refuse(L, path, "a table whose keys are neither strings nor whole numbers");
+    size_t len;
+    lua_pushvalue(L, -2);
+    const char *key = lua_tolstring(L, -1, &len); /* a copy: the list's number stays a number */
+    struct path here = {.up = path, .key = key};
+    if (value_get_len(out, key, len))
+      refuse(L, &here, "a table that has this key as a number and as a string");
+    convert(L, lua_gettop(L) - 1, value_set_len(out, key, len, value_null()), &here, depth + 1);
+    lua_pop(L, 3);
+  }
+  lua_pop(L, 1);
+}
+
+static void convert_table(lua_State *L, int index, struct value *out, const struct path *path,
+                          int depth) {
+  if (depth >= JSON_MAX_DEPTH)
+    refuse(L, NULL, "a table nested deeper than 200 (does it contain itself?)");
+  luaL_checkstack(L, 12, "nested values");
+  if (bind_is_array(L, index)) {
+    lua_Integer n = (lua_Integer)lua_rawlen(L, index);
+    if (n != sequence_length(L, index))
+      refuse(L, path, "a json.array with holes or other keys (use json.null for an absent item)");
+    convert_list(L, index, n, out, path, depth);
+    return;
+  }
+  lua_Integer n = bind_is_object(L, index) ? 0 : sequence_length(L, index);
+  if (n > 0)
+    convert_list(L, index, n, out, path, depth);
+  else
+    convert_keys(L, index, out, path, depth);
+}
+
+static void convert_userdata(lua_State *L, int index, struct value *out, const struct path *path) {
+  if (!bind_test_text(L, index))
+    refuse(L, path, "a userdata");
+  const struct blob *text = bind_check_text(L, index);
+  *out = value_string(text->data, text->len);
+  lua_pop(L, 1);
+}
+
+/* `out` is a part of a held value: whatever is in it is freed when this raises. */
+static void convert(lua_State *L, int index, struct value *out, const struct path *path,
+                    int depth) {
+  switch (lua_type(L, index)) {
+  case LUA_TNIL:
+    *out = value_null();
+    break;
+  case LUA_TBOOLEAN:
+    *out = value_bool(lua_toboolean(L, index));
+    break;
+  case LUA_TNUMBER:
+    if (lua_isinteger(L, index)) {
+      *out = value_int(lua_tointeger(L, index));
+      break;
+    }
+    if (!isfinite(lua_tonumber(L, index)))
+      refuse(L, path, isnan(lua_tonumber(L, index)) ? "NaN" : "an infinite number");
+    *out = value_double(lua_tonumber(L, index));
+    break;
+  case LUA_TSTRING: {
+    size_t len;
+    const char *s = lua_tolstring(L, index, &len);
+    *out = value_string(s, len);
+    break;
+  }
+  case LUA_TTABLE:
+    convert_table(L, index, out, path, depth);
+    break;
+  case LUA_TLIGHTUSERDATA:
+    if (lua_touserdata(L, index))
+      refuse(L, path, "a light userdata");
+    *out = value_null();
+    break;
+  case LUA_TUSERDATA:
+    convert_userdata(L, index, out, path);
+    break;
+  default:
+    refuse(L, path, lua_type(L, index) == LUA_TFUNCTION ? "a function" : "a coroutine");
+  }
+}
+
+void bind_to_value(lua_State *L, int index, struct value *out) {
+  *out = value_null();
+  index = lua_absindex(L, index);
+  luaL_checkstack(L, 12, "nested values");
+  struct value *held = bind_hold_value(L);
+  convert(L, index, held, NULL, 0);
+  *out = *held;
+  *held = value_null();
+  lua_pop(L, 1);
+}
+
+/* ---- checks ---- */
+
+void bind_check_options(lua_State *L, int index, const char *where, const char *const *known,
+                        size_t n) {
+  index = lua_absindex(L, index);
+  if (!lua_istable(L, index))
+    bind_raise(L, "%s: options must be a table, got %s", where, luaL_typename(L, index));
+  bind_push_sorted_keys(L, index);
+  lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
+  for (lua_Integer i = 1; i <= count; i++) {
+    lua_rawgeti(L, -1, i);
+    if (lua_type(L, -1) != LUA_TSTRING)
+      bind_raise(L, "%s: option names are words, got a %s key", where, luaL_typename(L, -1));
+    const char *key = lua_tostring(L, -1);
+    bool found = false;
+    for (size_t k = 0; k < n && !found; k++)
+      found = strcmp(key, known[k]) == 0;
+    if (!found) {
+      const char *near = err_nearest(key, known, n);
+      if (near)
+        bind_raise(L, "%s: unknown option '%s' (did you mean '%s'?)", where, key, near);
+      struct buf *list = bind_hold_buf(L);
+      for (size_t k = 0; k < n; k++)
+        buf_printf(list, "%s%s", k ? ", " : "", known[k]);
+      bind_raise(L, "%s: unknown option '%s' (known: %s)", where, key, n ? list->data : "none");
+    }
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+}
+
+double bind_check_seconds(lua_State *L, int index, const char *what) {
+  double seconds;
+  if (lua_type(L, index) == LUA_TNUMBER) {
+    seconds = lua_tonumber(L, index);
+  } else if (lua_type(L, index) == LUA_TSTRING) {
+    size_t len;
+    const char *text = lua_tolstring(L, index, &len);
+    struct err err;
+    if (units_parse(text, len, UNITS_TIME, &seconds, NULL, &err))
+      bind_raise(L, "%s: %s", what, err.text);
+  } else {
+    bind_raise(L, "%s must be a number of seconds or a string like \"50ms\", got %s", what,
+               luaL_typename(L, index));
+  }
+  if (!isfinite(seconds) || seconds < 0)
+    bind_raise(L, "%s must be a finite time of at least 0 s, got %g", what, seconds);
+  return seconds;
+}
