@@ -68,33 +68,43 @@ MAY_RAISE struct bind_body *bind_check_body(lua_State *L, int index);
 MAY_RAISE struct bind_body *bind_new_body(lua_State *L);
 void bind_body_add(struct bind_body *b, struct blob *part); /* takes its own reference */
 
-/* ---- the virtual user (bind/vu_*.c). What chat.lua and route.lua may count on, beyond API.md:
+/* ---- the virtual user (bind/vu_*.c): what chat.lua and route.lua may count on beyond API.md ----
  *
- * vu:http{…} / vu:try_http{…} options:
- *   method, url | path, replica (index or id; else the route's or the first; a fleet with a gateway
- *   and no replica: the gateway), headers {name = value}, body (string, text, body userdata) | json
- *   (a value), timeout (seconds, or {connect, first_byte, idle, total}), sched (seconds on
- * vu:now()'s clock; default: the end of what this user waited for plus its sleeps), stream = "chat"
- * | "completions" | "responses": an event stream of that kind is expected; api = the same words: a
- * whole JSON reply of that kind is expected (not streamed); max_body (bytes), redirects (true:
- * follow), compressed (true: accept). Sample identity: turn, step, branch, parent (default: the
- * user's own branch and its parent's), tags {k = v} (over vu:tag's), policy, chosen (replica id),
- * route_reason, fallback, prompt_tokens (ours: prompt_tokens_local), count = function(text) ->
- * tokens or nil (output_tokens_local), render_ns, tokenize_ns, hash_ns. Result: status, headers
- * (lower-case names), body (plain replies); for stream/api: text, reasoning, tool_calls {{id, name,
- * arguments}, …}, finish_reason, usage {prompt_tokens, completion_tokens, total_tokens,
- * cached_tokens, reasoning_tokens}, output_tokens, ttft, e2e (seconds), response_id; always: served
- * (replica id or nil), e2e. Routing: vu:pick_next(counter) -> index (round robin, exact over all
- * workers); vu:pick_least() -> index, counted in flight at once; vu:pick(index) counts one in
- * flight; vu:inflight(index) -> n. The next vu:http with that replica takes the counted pick over
- * and ends it when it is over; what no request took over ends with the virtual user. A request
- * whose replica was not picked counts itself, so authors need none of this. vu:branch() -> a new
- * branch number of the session (for a fork on the same vu); vu.branch_id: the vu's own branch (0 =
- * trunk), vu.parent_branch (nil on the trunk). vu.route: the plan's `route` field as given (nil
- * when absent). vu.fleet: {replicas = {{id, url}, …}, gateway, model, tenant, simulated},
- * read-only. Expected failures are tables with fields class and detail and the metatable
- * BIND_FAILURE; vu:fail(class, detail) raises one (class: script or any of DESIGN.md's). A pcall
- * catches them; a cancelled or stopped session it does not catch. ---- */
+ * Options of vu:http{…} and vu:try_http{…}:
+ * - method, url | path, headers {name = value}, body (string, text, body userdata) | json (a value)
+ * - replica: index or id; without: the gateway when the fleet has one, else the first replica
+ * - timeout: seconds, or {connect, first_byte, idle, total}
+ * - sched: seconds on vu:now()'s clock; default: the end of what this user waited for, and sleeps
+ * - stream = "chat" | "completions" | "responses": an event stream of that kind is expected
+ * - api = the same words: a whole JSON reply of that kind is expected (not streamed)
+ * - max_body (bytes), redirects (true: follow), compressed (true: accept)
+ * - identity in the row: turn, step, branch, parent (default: the user's own branch and its
+ *   parent's), tags {k = v} (over vu:tag's), policy, chosen (replica id), route_reason, fallback,
+ *   prompt_tokens (our count: prompt_tokens_local), render_ns, tokenize_ns, hash_ns
+ *
+ * Result:
+ * - always: status, headers (lower-case names), served (replica id or nil), e2e (seconds)
+ * - a plain reply: body
+ * - stream or api: text, reasoning, tool_calls {{id, name, arguments}, …}, finish_reason, usage
+ *   {prompt_tokens, completion_tokens, total_tokens, cached_tokens, reasoning_tokens},
+ *   output_tokens, ttft (seconds), response_id
+ *
+ * Routing:
+ * - vu:pick_next(counter) -> index: round robin, exact over all workers
+ * - vu:pick_least() -> index, counted in flight at once; vu:pick(index) counts one in flight
+ * - vu:inflight(index) -> n
+ * - The next vu:http to that replica takes the counted pick over and ends it when it is over; a
+ * pick that no request took over ends with the virtual user. A request to a replica that was not
+ * picked counts itself, so authors need none of this.
+ *
+ * More fields: vu:branch() -> a new branch number of the session (for a fork on the same vu);
+ * vu.branch_id (0 = the trunk), vu.parent_branch (nil on the trunk); vu.route: the plan's `route`
+ * as given (nil when absent); vu.fleet: {replicas = {{id, url}, …}, gateway, model, tenant,
+ * simulated}, read-only.
+ *
+ * Expected failures are tables with the fields class and detail and the metatable BIND_FAILURE;
+ * vu:fail(class, detail) raises one. A pcall catches them and the session goes on; that a session
+ * was cancelled or stopped, no pcall catches. */
 #define BIND_FAILURE "perigee.failure"
 /* The virtual user of an argument; raises when it is not one, or has ended. */
 MAY_RAISE struct vu *bind_check_vu(lua_State *L, int index);
