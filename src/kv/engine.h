@@ -21,7 +21,7 @@ struct engine_config {
 };
 
 /* Where the model's next token comes from: called in S5 when a request samples; index counts from
- * 0. */
+ * 0. Must not call the engine. */
 struct engine_request;
 typedef uint32_t engine_sample_fn(void *user, const struct engine_request *req, uint32_t index);
 
@@ -43,7 +43,7 @@ struct engine_request {
   int64_t num_cached; /* of the first admission; −1 before it */
   enum engine_finish finish;
   struct engine_request *prev, *next;
-  struct engine_blocks *blocks;
+  struct engine_blocks *blocks; /* NULL once it has ended */
 };
 
 enum engine_event_kind { ENGINE_STORED, ENGINE_REMOVED, ENGINE_CLEARED };
@@ -53,13 +53,14 @@ struct engine_event {
   enum engine_event_kind kind;
   uint64_t parent; /* stored: hash of the block before; has_parent false for a chain's first */
   bool has_parent;
-  const uint64_t *hashes; /* stored: n of them; removed: one. Dies at the next engine call */
+  const uint64_t *hashes; /* stored: n of them; removed: one. Dies at the next engine call that
+                             is not a question */
   uint32_t n;
   const struct engine_request *req; /* stored: whose tokens */
   uint32_t first_block;             /* stored: index in that request's chain */
 };
 
-/* What one step did. Arrays die at the next engine_step. */
+/* What one step did. Arrays die at the next engine_step_run or engine_reset_cache. */
 struct engine_scheduled {
   struct engine_request *req;
   uint32_t tokens;
@@ -74,16 +75,17 @@ struct engine_step {
   const struct engine_admitted *admitted;
   size_t n_admitted;
   struct engine_request *const *preempted;
-  size_t n_preempted;
+  size_t n_preempted; /* by resets since the step before first, then by this step */
   struct engine_request *const *sampled; /* one new token each, in S5 order */
   size_t n_sampled;
   struct engine_request *const *finished; /* ENGINE_LENGTH, blocks already released */
   size_t n_finished;
   const struct engine_event *events; /* since the step before, resets and aborts included */
   size_t n_events;
-  uint32_t prefill_tokens,
-      decode_tokens;       /* of this step: chunk tokens of prompts; single decode tokens */
-  uint64_t decode_context; /* Σ num_computed over the decodes: for the step-time model */
+  /* For the step-time model. A decode computes the one token that was sampled last; all other
+   * tokens are prefill, also those recomputed after a preemption. */
+  uint32_t prefill_tokens, decode_tokens;
+  uint64_t decode_context; /* Σ over the decodes of the tokens that had KV before this step */
 };
 
 struct engine;
@@ -91,10 +93,11 @@ struct engine;
 struct engine *engine_new(const struct engine_config *config, struct err *err);
 void engine_delete(struct engine *e); /* requests are the caller's */
 
-/* To the back of waiting. ERR_LIMIT when the prompt cannot fit max_model_len (then not added). */
+/* To the back of waiting. Not added: ERR_LIMIT when prompt_len >= max_model_len, ERR_INVALID for an
+ * empty prompt or no output. The request and its tokens stay where they are until it has ended. */
 NODISCARD int engine_add(struct engine *e, struct engine_request *req, struct err *err);
-/* Takes it out wherever it is (running or waiting) and releases its blocks; finished: no effect,
- * false. */
+/* Takes a request that was added out wherever it is (running or waiting) and releases its blocks;
+ * ended already: no effect, false. */
 bool engine_abort(struct engine *e, struct engine_request *req);
 /* reset_prefix_cache: false when refused because blocks are in use. reset_running preempts all
  * first. */
@@ -118,7 +121,10 @@ struct engine_totals {
 };
 void engine_get_totals(const struct engine *e, struct engine_totals *out);
 
-/* Runs a trace of fixtures/engine and writes {"expect": …} in its form (perigee.fleet.replay). */
+/* Runs a trace (tests/data/engine/README.md; `name`, `about` and `expect` are not looked at) and
+ * appends {"expect":{…}} in its form (perigee.fleet.replay). On failure nothing is appended:
+ * ERR_INVALID with the place in the trace, ERR_UNSUPPORTED for what the model does not cover,
+ * ERR_LIMIT when `out` has no room. */
 struct buf;
 NODISCARD int engine_replay(const char *trace_json, size_t len, struct buf *out, struct err *err);
 
