@@ -1,8 +1,8 @@
 /* gen.h: how many bytes a token of generated text has in this Lua state.
  *
- * Generated text is made for the run's tokenizer. Until exact tokenizers exist there is `bytes` (one
- * token = one byte, exact); for a target whose tokenizer is not known sizes are estimated at 4 bytes
- * a token. The run says which, before it loads the script; without a run it is `bytes`. */
+ * Generated text is made for the run's tokenizer. Until exact tokenizers exist there is `bytes`
+ * (one token = one byte, exact); for a target whose tokenizer is not known sizes are estimated at 4
+ * bytes a token. The run says which, before it loads the script; without a run it is `bytes`. */
 #ifndef BIND_GEN_H
 #define BIND_GEN_H
 

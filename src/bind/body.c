@@ -1,0 +1,86 @@
+/* body.c: request bodies: a list of blobs that are sent one after the other, never copied into one.
+ *
+ * Made by conversations (bind/conv.c) and from whatever a script hands to vu:http as `body`. */
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "bind/bind.h"
+#include "bind/hold.h"
+#include "bind/text.h"
+#include "text/json.h"
+
+#define BODY_TYPE "perigee.body"
+
+static int body_gc(lua_State *L) {
+  struct bind_body *b = luaL_checkudata(L, 1, BODY_TYPE);
+  for (size_t i = 0; i < b->n; i++)
+    blob_unref(b->parts[i]);
+  mem_free(b->parts);
+  *b = (struct bind_body){0};
+  return 0;
+}
+
+static int body_len(lua_State *L) {
+  const struct bind_body *b = luaL_checkudata(L, 1, BODY_TYPE);
+  size_t len = 0;
+  for (size_t i = 0; i < b->n; i++)
+    len += b->parts[i]->len;
+  lua_pushinteger(L, (lua_Integer)len);
+  return 1;
+}
+
+static int body_tostring(lua_State *L) {
+  const struct bind_body *b = luaL_checkudata(L, 1, BODY_TYPE);
+  struct buf *out = bind_hold_buf(L);
+  for (size_t i = 0; i < b->n; i++)
+    buf_put(out, b->parts[i]->data, b->parts[i]->len);
+  lua_pushlstring(L, out->len ? out->data : "", out->len);
+  return 1;
+}
+
+struct bind_body *bind_new_body(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__gc", body_gc},
+                                  {"__close", body_gc},
+                                  {"__len", body_len},
+                                  {"__tostring", body_tostring},
+                                  {NULL, NULL}};
+  bind_new_type(L, BODY_TYPE, meta, NULL);
+  return bind_new_userdata(L, sizeof(struct bind_body), BODY_TYPE);
+}
+
+void bind_body_add(struct bind_body *b, struct blob *part) {
+  MEM_GROW(b->parts, b->n, b->cap);
+  b->parts[b->n++] = blob_ref(part);
+}
+
+static MAY_RAISE struct bind_body *body_of_value(lua_State *L, int index) {
+  struct bind_body *body = bind_new_body(L);
+  struct value *v = bind_hold_value(L);
+  struct buf *b = bind_hold_buf(L);
+  bind_to_value(L, index, v);
+  json_write(b, v);
+  struct blob *blob = blob_from_buf(b);
+  bind_body_add(body, blob);
+  blob_unref(blob);
+  lua_pop(L, 2);
+  return body;
+}
+
+struct bind_body *bind_check_body(lua_State *L, int index) {
+  index = lua_absindex(L, index);
+  struct bind_body *body = luaL_testudata(L, index, BODY_TYPE);
+  if (body) {
+    lua_pushvalue(L, index);
+    return body;
+  }
+  if (lua_istable(L, index))
+    return body_of_value(L, index);
+  if (lua_type(L, index) != LUA_TSTRING && !bind_test_text(L, index))
+    bind_raise(L, "the body must be a string, a text or a table (sent as JSON), got %s",
+               luaL_typename(L, index));
+  body = bind_new_body(L);
+  bind_body_add(body, bind_check_text(L, index));
+  lua_pop(L, 1);
+  return body;
+}

@@ -1,0 +1,140 @@
+/* core.c: module perigee.core, what the Lua modules share: checked options, quantities, errors
+ * that name the author's line. Not for scripts. */
+#include "bind/core.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "bind/bind.h"
+#include "bind/hold.h"
+#include "bind/rng.h"
+
+#define MAX_KNOWN 64
+
+/* The values of the list at `index` as C strings (they live as long as the table does). */
+static size_t list_words(lua_State *L, int index, const char **words) {
+  size_t n = (size_t)luaL_len(L, index);
+  luaL_argcheck(L, n <= MAX_KNOWN, index, "too many words");
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, index, (lua_Integer)i + 1);
+    words[i] = luaL_checkstring(L, -1);
+    lua_pop(L, 1);
+  }
+  return n;
+}
+
+/* options(t, where, {names}): t (a table or nil) may have only these string keys; returns t or {}.
+ */
+static int core_options(lua_State *L) {
+  const char *where = luaL_checkstring(L, 2);
+  const char *known[MAX_KNOWN];
+  size_t n = list_words(L, 3, known);
+  if (lua_isnoneornil(L, 1))
+    lua_newtable(L);
+  else
+    bind_check_options(L, 1, where, known, n);
+  lua_settop(L, lua_isnoneornil(L, 1) ? -1 : 1);
+  return 1;
+}
+
+/* word(value, where, what, {names}): value must be one of the names; returns it. */
+static int core_word(lua_State *L) {
+  const char *where = luaL_checkstring(L, 2), *what = luaL_checkstring(L, 3);
+  const char *known[MAX_KNOWN];
+  size_t n = list_words(L, 4, known);
+  if (lua_type(L, 1) != LUA_TSTRING)
+    bind_raise(L, "%s: %s must be a string, got %s", where, what, luaL_typename(L, 1));
+  const char *word = lua_tostring(L, 1);
+  for (size_t i = 0; i < n; i++) {
+    if (strcmp(word, known[i]) == 0) {
+      lua_settop(L, 1);
+      return 1;
+    }
+  }
+  const char *near = err_nearest(word, known, n);
+  if (near)
+    bind_raise(L, "%s: unknown %s '%s' (did you mean '%s'?)", where, what, word, near);
+  struct buf *list = bind_hold_buf(L);
+  for (size_t i = 0; i < n; i++)
+    buf_printf(list, "%s%s", i ? ", " : "", known[i]);
+  bind_raise(L, "%s: unknown %s '%s' (known: %s)", where, what, word, n ? list->data : "none");
+}
+
+static MAY_RAISE double to_quantity(lua_State *L, int index, const char *what,
+                                    enum units_kind want) {
+  double value;
+  if (lua_type(L, index) == LUA_TNUMBER) {
+    value = lua_tonumber(L, index);
+  } else if (lua_type(L, index) == LUA_TSTRING) {
+    size_t len;
+    const char *text = lua_tolstring(L, index, &len);
+    struct err err;
+    if (units_parse(text, len, want, &value, NULL, &err))
+      bind_raise(L, "%s: %s", what, err.text);
+  } else {
+    bind_raise(L, "%s must be a number or a string with a unit, got %s", what,
+               luaL_typename(L, index));
+  }
+  if (!isfinite(value))
+    bind_raise(L, "%s must be a finite number", what);
+  return value;
+}
+
+double bind_check_quantity(lua_State *L, int index) {
+  return to_quantity(L, index, "the quantity", UNITS_ANY);
+}
+
+static int push_quantity(lua_State *L, enum units_kind kind) {
+  const char *what = luaL_optstring(L, 2, "the quantity");
+  lua_pushnumber(L, to_quantity(L, 1, what, kind));
+  return 1;
+}
+
+/* quantity(x, what), seconds(x, what), ratio(x, what): numbers in base units. */
+static int core_quantity(lua_State *L) {
+  return push_quantity(L, UNITS_ANY);
+}
+static int core_seconds(lua_State *L) {
+  return push_quantity(L, UNITS_TIME);
+}
+static int core_ratio(lua_State *L) {
+  return push_quantity(L, UNITS_RATIO);
+}
+
+/* count(x, what): a number of tokens or things, rounded and at least 1. */
+static int core_count(lua_State *L) {
+  const char *what = luaL_optstring(L, 2, "the count");
+  if (lua_type(L, 1) != LUA_TNUMBER)
+    bind_raise(L, "%s must be a number, got %s", what, luaL_typename(L, 1));
+  double x = lua_tonumber(L, 1);
+  if (!isfinite(x) || x > 1e9)
+    bind_raise(L, "%s must be a number up to 1e9, got %g", what, x);
+  lua_pushinteger(L, x < 1.5 ? 1 : (lua_Integer)floor(x + 0.5));
+  return 1;
+}
+
+/* raise(text): an error at the author's line. */
+static int core_raise(lua_State *L) {
+  bind_raise(L, "%s", luaL_checkstring(L, 1));
+}
+
+/* nearest(word, {names}) -> name or nil */
+static int core_nearest(lua_State *L) {
+  const char *word = luaL_checkstring(L, 1);
+  const char *known[MAX_KNOWN];
+  size_t n = list_words(L, 2, known);
+  lua_pushstring(L, err_nearest(word, known, n));
+  return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"count", core_count},       {"nearest", core_nearest}, {"options", core_options},
+    {"quantity", core_quantity}, {"raise", core_raise},     {"ratio", core_ratio},
+    {"seconds", core_seconds},   {"word", core_word},       {NULL, NULL},
+};
+
+int luaopen_perigee_core(lua_State *L) {
+  luaL_newlib(L, functions);
+  return 1;
+}

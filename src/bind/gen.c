@@ -1,0 +1,212 @@
+/* gen.c: module perigee.gen.core, the C half of lua/perigee/gen.lua: generated text.
+ *
+ * The words are plain English ones, picked so that a text looks like prose to a tokenizer (mean
+ * length near five letters, mostly one token each); which text it is depends on the generator
+ * alone. */
+#include "bind/core.h"
+#include "bind/text.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <lauxlib.h>
+
+#include "bind/hold.h"
+#include "bind/rng.h"
+
+static const char tokens_key; /* its address names the setting in the registry */
+
+void bind_gen_set_tokens(lua_State *L, double bytes_per_token, bool exact) {
+  assert(bytes_per_token > 0);
+  struct gen_tokens *t = lua_newuserdatauv(L, sizeof *t, 0);
+  *t = (struct gen_tokens){bytes_per_token, exact};
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &tokens_key);
+}
+
+struct gen_tokens bind_gen_tokens(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &tokens_key);
+  const struct gen_tokens *t = lua_touserdata(L, -1);
+  struct gen_tokens result = t ? *t : (struct gen_tokens){1, true};
+  lua_pop(L, 1);
+  return result;
+}
+
+/* 256 words, so that eight random bits pick one. */
+static const char words[256][12] = {
+    "about",    "above",   "across",   "after",     "again",     "against",  "almost",  "along",
+    "already",  "also",    "although", "always",    "among",     "another",  "answer",  "around",
+    "away",     "back",    "because",  "become",    "before",    "begin",    "behind",  "below",
+    "best",     "better",  "between",  "body",      "book",      "both",     "bring",   "build",
+    "business", "call",    "came",     "can",       "care",      "carry",    "case",    "change",
+    "child",    "city",    "class",    "clear",     "close",     "come",     "common",  "could",
+    "country",  "course",  "day",      "deep",      "different", "door",     "down",    "draw",
+    "drive",    "during",  "each",     "early",     "earth",     "east",     "easy",    "end",
+    "enough",   "even",    "ever",     "every",     "example",   "face",     "fact",    "fall",
+    "family",   "farm",    "fast",     "father",    "feel",      "field",    "find",    "fire",
+    "first",    "follow",  "food",     "foot",      "form",      "found",    "four",    "free",
+    "friend",   "from",    "full",     "game",      "give",      "good",     "great",   "green",
+    "ground",   "group",   "grow",     "half",      "hand",      "hard",     "have",    "head",
+    "hear",     "heat",    "help",     "here",      "high",      "hold",     "home",    "hour",
+    "house",    "however", "idea",     "important", "inside",    "island",   "just",    "keep",
+    "kind",     "know",    "land",     "large",     "last",      "late",     "later",   "lead",
+    "learn",    "leave",   "left",     "less",      "letter",    "level",    "life",    "light",
+    "line",     "list",    "listen",   "little",    "live",      "local",    "long",    "look",
+    "machine",  "main",    "make",     "many",      "mark",      "matter",   "mean",    "measure",
+    "method",   "might",   "mile",     "mind",      "minute",    "money",    "month",   "more",
+    "morning",  "most",    "mother",   "mountain",  "move",      "much",     "music",   "must",
+    "name",     "near",    "need",     "never",     "new",       "next",     "night",   "north",
+    "note",     "nothing", "notice",   "now",       "number",    "object",   "often",   "old",
+    "once",     "only",    "open",     "order",     "other",     "over",     "page",    "paper",
+    "part",     "pass",    "past",     "pattern",   "people",    "perhaps",  "person",  "picture",
+    "piece",    "place",   "plain",    "plan",      "plant",     "play",     "point",   "power",
+    "press",    "problem", "produce",  "public",    "pull",      "question", "quick",   "quiet",
+    "rain",     "reach",   "read",     "ready",     "real",      "reason",   "record",  "rest",
+    "result",   "right",   "river",    "road",      "rock",      "room",     "round",   "rule",
+    "same",     "school",  "science",  "second",    "seem",      "sentence", "several", "shape",
+    "short",    "should",  "show",     "side",      "simple",    "since",    "small",   "some",
+    "song",     "soon",    "sound",    "south",     "space",     "stand",    "start",   "state",
+};
+
+/* One draw gives five words of 8 bits, each with 3 bits that end a sentence one time in eight. */
+struct word_source {
+  struct rng *rng;
+  uint64_t bits;
+  int left;
+};
+
+static unsigned next_word(struct word_source *w, bool *sentence_ends) {
+  if (w->left == 0) {
+    w->bits = rng_u64(w->rng);
+    w->left = 5;
+  }
+  unsigned word = w->bits & 255;
+  *sentence_ends = ((w->bits >> 8) & 7) == 0;
+  w->bits >>= 11;
+  w->left--;
+  return word;
+}
+
+static void put_word(struct buf *b, unsigned word, bool capital) {
+  size_t start = b->len;
+  buf_puts(b, words[word]);
+  if (capital)
+    b->data[start] = (char)(b->data[start] - 'a' + 'A');
+}
+
+void text_write_bytes(struct buf *b, size_t n, struct rng *rng) {
+  struct word_source source = {.rng = rng};
+  size_t end = b->len + n;
+  bool capital = true, ends = false;
+  while (b->len < end) {
+    unsigned word = next_word(&source, &ends);
+    put_word(b, word, capital);
+    buf_puts(b, ends ? ". " : " ");
+    capital = ends;
+  }
+  b->len = end;
+  if (b->data[end - 1] == ' ') /* no text ends in a space: servers trim them */
+    b->data[end - 1] = '.';
+  b->data[end] = '\0';
+}
+
+void text_write_words(struct buf *b, size_t n, struct rng *rng) {
+  struct word_source source = {.rng = rng};
+  bool ends;
+  for (size_t i = 0; i < n; i++) {
+    if (i)
+      buf_putc(b, ' ');
+    put_word(b, next_word(&source, &ends), false);
+  }
+}
+
+/* The generator of a text: named by a seed (same bytes in every run and state), or by one number
+ * drawn now from a generator, so that the script's order of draws is what counts. */
+static MAY_RAISE struct rng recipe_rng(lua_State *L, int seed, int rng) {
+  struct rng out;
+  struct rng *from = bind_test_rng(L, rng);
+  if (from) {
+    rng_init(&out, rng_u64(from), 0);
+    return out;
+  }
+  size_t len;
+  const char *name = luaL_tolstring(L, seed, &len); /* 1 and "1" name the same text */
+  rng_init_bytes(&out, 0, name, len);
+  lua_pop(L, 1);
+  return out;
+}
+
+static int make(lua_State *L, enum text_kind kind) {
+  lua_Integer amount = luaL_checkinteger(L, 1);
+  luaL_argcheck(L, amount >= 1 && amount <= 1000000000, 1, "out of range");
+  struct rng rng = recipe_rng(L, 2, 3);
+  *bind_new_text(L) = text_new_recipe(kind, (double)amount, &rng);
+  return 1;
+}
+
+/* tokens(n, seed or nil, rng or nil), words(n, seed or nil, rng or nil) -> text */
+static int gen_tokens_text(lua_State *L) {
+  return make(L, TEXT_TOKENS);
+}
+static int gen_words_text(lua_State *L) {
+  return make(L, TEXT_WORDS);
+}
+
+/* of(text or string) -> text */
+static int gen_of(lua_State *L) {
+  bind_check_text_node(L, 1, "gen.of: the text");
+  return 1;
+}
+
+/* is_rng(x), is_text(x) */
+static int gen_is_rng(lua_State *L) {
+  lua_pushboolean(L, bind_test_rng(L, 1) != NULL);
+  return 1;
+}
+static int gen_is_text(lua_State *L) {
+  lua_pushboolean(L, bind_test_text(L, 1) != NULL);
+  return 1;
+}
+
+/* rng(seed) -> generator named by a number or a string */
+static int gen_rng(lua_State *L) {
+  int type = lua_type(L, 1);
+  luaL_argexpected(L, type == LUA_TNUMBER || type == LUA_TSTRING, 1, "number or string");
+  size_t len;
+  const char *name = luaL_tolstring(L, 1, &len);
+  struct rng *r = bind_new_rng(L);
+  rng_init_bytes(r, 0, name, len);
+  return 1;
+}
+
+/* pow(x, y) for x > 0, ln(x): the same on every machine, unlike libm's. */
+static int gen_pow(lua_State *L) {
+  double x = luaL_checknumber(L, 1), y = luaL_checknumber(L, 2);
+  luaL_argcheck(L, x > 0 && isfinite(x), 1, "must be positive");
+  lua_pushnumber(L, rng_expm(y * rng_ln(x)));
+  return 1;
+}
+
+/* tokens_of(bytes) -> tokens (estimated when the tokenizer is not known), exact */
+static int gen_tokens_of(lua_State *L) {
+  struct gen_tokens t = bind_gen_tokens(L);
+  lua_pushinteger(L, (lua_Integer)floor(luaL_checknumber(L, 1) / t.bytes_per_token + 0.5));
+  lua_pushboolean(L, t.exact);
+  return 2;
+}
+
+static const luaL_Reg functions[] = {
+    {"is_rng", gen_is_rng},
+    {"is_text", gen_is_text},
+    {"of", gen_of},
+    {"pow", gen_pow},
+    {"rng", gen_rng},
+    {"tokens", gen_tokens_text},
+    {"tokens_of", gen_tokens_of},
+    {"words", gen_words_text},
+    {NULL, NULL},
+};
+
+int luaopen_perigee_gen_core(lua_State *L) {
+  luaL_newlib(L, functions);
+  return 1;
+}

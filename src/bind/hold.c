@@ -1,0 +1,89 @@
+/* hold.c: userdata that own C memory, and errors that name the author's line. */
+#include "bind/hold.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VALUE_TYPE "perigee.hold.value"
+#define BUF_TYPE "perigee.hold.buf"
+
+void *bind_new_userdata(lua_State *L, size_t size, const char *type) {
+  void *p = lua_newuserdatauv(L, size, 0);
+  memset(p, 0, size);
+  luaL_setmetatable(L, type);
+  return p;
+}
+
+void bind_new_type(lua_State *L, const char *type, const luaL_Reg *meta, const luaL_Reg *methods) {
+  /* The name is entered last: a state that ran out of memory here must not find half a type. */
+  if (luaL_getmetatable(L, type) != LUA_TNIL) {
+    lua_pop(L, 1);
+    return;
+  }
+  lua_pop(L, 1);
+  lua_newtable(L);
+  luaL_setfuncs(L, meta, 0);
+  if (methods) {
+    lua_newtable(L);
+    luaL_setfuncs(L, methods, 0);
+    lua_setfield(L, -2, "__index");
+  }
+  lua_pushstring(L, type);
+  lua_setfield(L, -2, "__name");
+  lua_setfield(L, LUA_REGISTRYINDEX, type);
+}
+
+static int value_gc(lua_State *L) {
+  value_free(luaL_checkudata(L, 1, VALUE_TYPE));
+  return 0;
+}
+
+struct value *bind_hold_value(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__gc", value_gc}, {"__close", value_gc}, {NULL, NULL}};
+  bind_new_type(L, VALUE_TYPE, meta, NULL);
+  struct value *v = bind_new_userdata(L, sizeof *v, VALUE_TYPE);
+  *v = value_null();
+  return v;
+}
+
+static int buf_gc(lua_State *L) {
+  buf_free(luaL_checkudata(L, 1, BUF_TYPE));
+  return 0;
+}
+
+struct buf *bind_hold_buf(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__gc", buf_gc}, {"__close", buf_gc}, {NULL, NULL}};
+  bind_new_type(L, BUF_TYPE, meta, NULL);
+  struct buf *b = bind_new_userdata(L, sizeof *b, BUF_TYPE);
+  buf_init(b, BUF_MAX_OWN);
+  return b;
+}
+
+/* Pushes "file:line: " of the nearest caller that is neither C nor one of perigee's own modules, ""
+ * when there is none. */
+static void push_author_line(lua_State *L) {
+  lua_Debug ar;
+  for (int level = 1; lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "Sl", &ar);
+    if (ar.currentline > 0 && strncmp(ar.source, "@perigee/", 9) != 0) {
+      lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
+      return;
+    }
+  }
+  lua_pushliteral(L, "");
+}
+
+void bind_raise(lua_State *L, const char *fmt, ...) {
+  char text[1024];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  push_author_line(L);
+  lua_pushstring(L, text);
+  lua_concat(L, 2);
+  lua_error(L);
+  assert(0 && "lua_error returned");
+  __builtin_unreachable();
+}

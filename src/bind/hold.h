@@ -1,0 +1,33 @@
+/* hold.h: C resources that survive a raise.
+ *
+ * Any call into Lua may leave by longjmp, so memory that lives across one belongs to a userdata
+ * with
+ * __gc. These are the ones every binding needs; text handles (text.h) and bodies (bind.h) are the
+ * others. The userdata is on the stack; the resource is freed when it is collected or closed. */
+#ifndef BIND_HOLD_H
+#define BIND_HOLD_H
+
+#include <lauxlib.h>
+#include <lua.h>
+
+#include "base/buf.h"
+#include "text/value.h"
+
+/* Pushes a holder and returns its value, which is null. Take the content out by copying the struct
+ * and setting the held one to value_null(). */
+MAY_RAISE struct value *bind_hold_value(lua_State *L);
+/* Pushes a holder and returns its empty buffer (BUF_MAX_OWN). */
+MAY_RAISE struct buf *bind_hold_buf(lua_State *L);
+
+/* Pushes a userdata of `size` cleared bytes with the metatable `type`, which must exist. */
+MAY_RAISE void *bind_new_userdata(lua_State *L, size_t size, const char *type);
+/* Makes the metatable `type` with `meta` as its own functions and `methods` (may be NULL) as
+ * __index; does nothing when it exists. Leaves the stack as it was. */
+MAY_RAISE void bind_new_type(lua_State *L, const char *type, const luaL_Reg *meta,
+                             const luaL_Reg *methods);
+
+/* Raises "FILE:LINE: text", where FILE:LINE is the place in the *author's* code: calls inside
+ * perigee's own Lua modules are skipped. */
+MAY_RAISE NORETURN void bind_raise(lua_State *L, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#endif

@@ -1,0 +1,236 @@
+/* text.c: text handles: message text, prompts and corpora as userdata over shared bytes.
+ *
+ * A conversation of 100,000 tokens costs the Lua heap one small userdata per text, and the bytes
+ * are made once, at first use, for the tokenizer of the run (bind/gen.h). */
+#include "bind/text.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "bind/bind.h"
+#include "bind/hold.h"
+
+#define TEXT_TYPE "perigee.text"
+
+/* ---- nodes ---- */
+
+static struct text *node(enum text_kind kind) {
+  struct text *t = MEM_NEW(struct text);
+  t->refs = 1;
+  t->kind = kind;
+  return t;
+}
+
+struct text *text_new_blob(struct blob *blob) {
+  struct text *t = node(TEXT_MADE);
+  t->blob = blob_ref(blob);
+  return t;
+}
+
+struct text *text_new_recipe(enum text_kind kind, double amount, const struct rng *rng) {
+  struct text *t = node(kind);
+  t->amount = amount;
+  t->rng = *rng;
+  return t;
+}
+
+struct text *text_new_joined(struct text *left, struct text *right) {
+  struct text *t = node(TEXT_JOINED);
+  t->left = text_ref(left);
+  t->right = text_ref(right);
+  return t;
+}
+
+struct text *text_ref(struct text *t) {
+  t->refs++;
+  return t;
+}
+
+/* Joins made in a loop nest a million deep on either side, so this is no recursion: a node whose
+ * right side is still to be dropped waits in `pending`, linked through its left. */
+void text_unref(struct text *t) {
+  struct text *pending = NULL;
+  for (;;) {
+    while (t && --t->refs == 0) {
+      struct text *left = t->left;
+      blob_unref(t->blob);
+      blob_unref(t->json);
+      if (t->right) {
+        t->left = pending;
+        pending = t;
+      } else {
+        mem_free(t);
+      }
+      t = left;
+    }
+    if (!pending)
+      return;
+    struct text *cell = pending;
+    pending = cell->left;
+    t = cell->right;
+    mem_free(cell);
+  }
+}
+
+static void become_made(struct text *t, struct blob *blob) {
+  t->blob = blob;
+  t->kind = TEXT_MADE;
+  text_unref(t->left);
+  text_unref(t->right);
+  t->left = t->right = NULL;
+}
+
+static struct blob *make_joined(struct text *t, struct gen_tokens tokens) {
+  struct text **stack = NULL;
+  size_t n = 0, cap = 0;
+  struct buf b;
+  buf_init(&b, BUF_MAX_OWN);
+  MEM_GROW(stack, n, cap);
+  stack[n++] = t;
+  while (n > 0) {
+    struct text *at = stack[--n];
+    if (at->kind == TEXT_JOINED) {
+      MEM_GROW(stack, n, cap);
+      stack[n++] = at->right;
+      MEM_GROW(stack, n, cap);
+      stack[n++] = at->left;
+    } else {
+      struct blob *part = text_blob(at, tokens);
+      buf_put(&b, part->data, part->len);
+    }
+  }
+  mem_free(stack);
+  struct blob *blob = blob_from_buf(&b);
+  buf_free(&b);
+  return blob;
+}
+
+static size_t whole(double amount) {
+  return amount < 1.5 ? 1 : (size_t)(amount + 0.5);
+}
+
+struct blob *text_blob(struct text *t, struct gen_tokens tokens) {
+  if (t->kind == TEXT_MADE)
+    return t->blob;
+  if (t->kind == TEXT_JOINED) {
+    become_made(t, make_joined(t, tokens));
+    return t->blob;
+  }
+  struct buf b;
+  buf_init(&b, BUF_MAX_OWN);
+  struct rng rng = t->rng;
+  if (t->kind == TEXT_TOKENS)
+    text_write_bytes(&b, whole((double)whole(t->amount) * tokens.bytes_per_token), &rng);
+  else
+    text_write_words(&b, whole(t->amount), &rng);
+  become_made(t, blob_from_buf(&b));
+  buf_free(&b);
+  return t->blob;
+}
+
+/* ---- handles ---- */
+
+static struct text *check_handle(lua_State *L, int index) {
+  struct text **t = luaL_checkudata(L, index, TEXT_TYPE);
+  luaL_argcheck(L, *t, index, "this text was closed");
+  return *t;
+}
+
+static struct blob *check_handle_blob(lua_State *L, int index) {
+  return text_blob(check_handle(L, index), bind_gen_tokens(L));
+}
+
+static int text_gc(lua_State *L) {
+  struct text **t = luaL_checkudata(L, 1, TEXT_TYPE);
+  text_unref(*t);
+  *t = NULL;
+  return 0;
+}
+
+static int text_tostring(lua_State *L) {
+  struct blob *b = check_handle_blob(L, 1);
+  lua_pushlstring(L, b->data, b->len);
+  return 1;
+}
+
+static int text_len(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)check_handle_blob(L, 1)->len);
+  return 1;
+}
+
+static int text_eq(lua_State *L) {
+  struct text *a = bind_test_text(L, 1), *b = bind_test_text(L, 2);
+  struct gen_tokens tokens = bind_gen_tokens(L);
+  bool equal = a == b;
+  if (a && b && !equal) {
+    struct blob *x = text_blob(a, tokens), *y = text_blob(b, tokens);
+    equal = x->len == y->len && memcmp(x->data, y->data, x->len) == 0;
+  }
+  lua_pushboolean(L, equal);
+  return 1;
+}
+
+static int text_concat(lua_State *L) {
+  struct text **out = bind_new_text(L);
+  struct text *left = bind_check_text_node(L, 1, "the left side of ..");
+  struct text *right = bind_check_text_node(L, 2, "the right side of ..");
+  *out = text_new_joined(left, right);
+  lua_settop(L, 3);
+  return 1;
+}
+
+/* text:sub(i, j) -> string, as string.sub */
+static int text_sub(lua_State *L) {
+  struct blob *b = check_handle_blob(L, 1);
+  lua_Integer len = (lua_Integer)b->len, i = luaL_checkinteger(L, 2), j = luaL_optinteger(L, 3, -1);
+  i = i < 0 ? i + len + 1 : i;
+  j = j < 0 ? j + len + 1 : j;
+  i = i < 1 ? 1 : i;
+  j = j > len ? len : j;
+  if (i <= j)
+    lua_pushlstring(L, b->data + i - 1, (size_t)(j - i + 1));
+  else
+    lua_pushliteral(L, "");
+  return 1;
+}
+
+struct text **bind_new_text(lua_State *L) {
+  static const luaL_Reg meta[] = {
+      {"__gc", text_gc},   {"__close", text_gc}, {"__tostring", text_tostring},
+      {"__len", text_len}, {"__eq", text_eq},    {"__concat", text_concat},
+      {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"sub", text_sub}, {NULL, NULL}};
+  bind_new_type(L, TEXT_TYPE, meta, methods);
+  return bind_new_userdata(L, sizeof(struct text *), TEXT_TYPE);
+}
+
+struct text *bind_test_text(lua_State *L, int index) {
+  struct text **t = luaL_testudata(L, index, TEXT_TYPE);
+  return t ? *t : NULL;
+}
+
+struct text *bind_check_text_node(lua_State *L, int index, const char *what) {
+  index = lua_absindex(L, index);
+  struct text *t = bind_test_text(L, index);
+  if (t) {
+    lua_pushvalue(L, index);
+    return t;
+  }
+  if (lua_type(L, index) != LUA_TSTRING)
+    bind_raise(L, "%s must be a string or a text, got %s", what, luaL_typename(L, index));
+  struct text **out = bind_new_text(L);
+  size_t len;
+  const char *s = lua_tolstring(L, index, &len);
+  struct blob *blob = blob_new(s, len);
+  *out = text_new_blob(blob);
+  blob_unref(blob);
+  return *out;
+}
+
+struct blob *bind_check_text(lua_State *L, int index) {
+  return text_blob(bind_check_text_node(L, index, "the text"), bind_gen_tokens(L));
+}
+
+void bind_push_text(lua_State *L, struct blob *text) {
+  *bind_new_text(L) = text_new_blob(text);
+}

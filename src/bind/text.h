@@ -1,0 +1,52 @@
+/* text.h: text handles from the inside: a node that may still have to be made.
+ *
+ * A node is bytes, or a recipe: generated text (amount and generator fixed when the script asked
+ * for it, bytes made for the run's tokenizer at first use) or two other nodes joined. Nodes are
+ * counted and belong to one Lua state; the blobs they make may go anywhere. */
+#ifndef BIND_TEXT_H
+#define BIND_TEXT_H
+
+#include <lua.h>
+
+#include "base/blob.h"
+#include "base/buf.h"
+#include "base/rng.h"
+#include "bind/gen.h"
+
+enum text_kind { TEXT_MADE, TEXT_TOKENS, TEXT_WORDS, TEXT_JOINED };
+
+struct text {
+  uint32_t refs;
+  enum text_kind kind;
+  struct blob *blob; /* TEXT_MADE; the others become that at first use */
+  double amount;     /* tokens or words */
+  struct rng rng;
+  struct text *left, *right;
+  /* The last JSON form that bind/conv.c made of it, so that a shared system prompt is escaped once
+   * per state and not once per conversation. */
+  struct blob *json;
+  int json_form;
+};
+
+struct text *text_new_blob(struct blob *blob); /* takes a reference of its own */
+struct text *text_new_recipe(enum text_kind kind, double amount, const struct rng *rng);
+struct text *text_new_joined(struct text *left, struct text *right); /* own references */
+struct text *text_ref(struct text *t);
+void text_unref(struct text *t); /* NULL is allowed */
+/* The bytes, made now if need be; borrowed, lives as long as the node. */
+struct blob *text_blob(struct text *t, struct gen_tokens tokens);
+
+/* Pushes a handle that takes over the caller's reference to the node; `make` first gives the
+ * userdata, so that nothing leaks when there is no memory for it. */
+MAY_RAISE struct text **bind_new_text(lua_State *L);
+/* A string or a handle at `index`: pushes a handle and returns its node. `what` names the argument
+ * in errors. */
+MAY_RAISE struct text *bind_check_text_node(lua_State *L, int index, const char *what);
+struct text *bind_test_text(lua_State *L, int index); /* NULL when it is no handle */
+
+/* Appends exactly `n` bytes of ASCII words drawn from *rng. */
+void text_write_bytes(struct buf *b, size_t n, struct rng *rng);
+/* Appends `n` words separated by single spaces. */
+void text_write_words(struct buf *b, size_t n, struct rng *rng);
+
+#endif
