@@ -1,0 +1,72 @@
+/* fleet.c: builds and frees the description of a fleet. */
+#include "run/fleet.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/url.h"
+
+void fleet_free(struct fleet *f) {
+  for (size_t i = 0; i < f->n_replicas; i++) {
+    mem_free(f->replicas[i].id);
+    mem_free(f->replicas[i].url);
+    mem_free(f->replicas[i].metrics);
+  }
+  mem_free(f->replicas);
+  char *const strings[] = {f->gateway, f->model,   f->tenant,    f->tokenizer,
+                           f->headers, f->ca_file, f->cert_file, f->key_file};
+  for (size_t i = 0; i < ARRAY_LEN(strings); i++)
+    mem_free(strings[i]);
+  *f = (struct fleet){0};
+}
+
+/* The length of the id in front of the URL: text up to the first '=' or '|', 0 when there is none.
+ */
+static size_t id_length(const char *text) {
+  const char *scheme = strstr(text, "://");
+  size_t n = strcspn(text, "=|");
+  return text[n] && (!scheme || text + n < scheme) ? n : 0;
+}
+
+static int check_id(const char *id, const char *text, struct err *err) {
+  for (const char *p = id; *p; p++) {
+    if ((unsigned char)*p <= ' ' || *p == 0x7f || strchr("\"'{},", *p))
+      return err_set(err, ERR_INVALID,
+                     "replica '%s': an id has no spaces, quotes, commas or braces", text);
+  }
+  return 0;
+}
+
+int fleet_add_replica(struct fleet *f, const char *text, struct err *err) {
+  size_t id_len = id_length(text);
+  const char *url = text + (id_len ? id_len + 1 : strspn(text, "=|"));
+  if (url != text && id_len == 0)
+    return err_set(err, ERR_INVALID, "replica '%s': the id is empty; write id=http://host:port",
+                   text);
+  struct url parsed;
+  if (url_parse(url, strlen(url), &parsed, err)) {
+    err_prefix(err, "replica '%s'", text);
+    return err->code;
+  }
+  url_free(&parsed);
+  char number[24];
+  snprintf(number, sizeof number, "r%zu", f->n_replicas);
+  char *id = id_len ? mem_strndup(text, id_len) : mem_strdup(number);
+  int rc = check_id(id, text, err);
+  for (size_t i = 0; i < f->n_replicas && !rc; i++) {
+    if (strcmp(f->replicas[i].id, id) == 0)
+      rc = err_set(err, ERR_INVALID, "replica '%s': the id '%s' is taken by %s", text, id,
+                   f->replicas[i].url);
+  }
+  if (rc) {
+    mem_free(id);
+    return rc;
+  }
+  size_t len = strlen(url);
+  while (len > 0 && url[len - 1] == '/')
+    len--;
+  f->replicas = mem_resize(f->replicas, f->n_replicas + 1, sizeof *f->replicas);
+  f->replicas[f->n_replicas++] = (struct fleet_replica){.id = id, .url = mem_strndup(url, len)};
+  return 0;
+}
