@@ -21,6 +21,7 @@ struct job {
   const struct value *const *args;
   size_t n_args;
   struct buf *out;
+  struct value *value;
   int status;
 };
 
@@ -137,6 +138,23 @@ int script_text(const char *module, const char *function, const struct value *co
   struct job job = {
       .module = module, .function = function, .args = args, .n_args = n_args, .out = out};
   return run(do_text, &job, err);
+}
+
+static int do_value(lua_State *L) {
+  struct job *job = begin(L);
+  if (luaL_loadfile(L, job->path) != LUA_OK)
+    return lua_error(L);
+  lua_call(L, 0, 1);
+  if (!lua_istable(L, -1))
+    return luaL_error(L, "%s must return a table, it returned %s", job->path, luaL_typename(L, -1));
+  bind_to_value(L, -1, job->value);
+  return 0;
+}
+
+int script_value(const char *path, struct value *out, struct err *err) {
+  *out = value_null();
+  struct job job = {.path = path, .value = out};
+  return run(do_value, &job, err);
 }
 
 /* Compiles the lines read so far, first as an expression. Leaves a function, or a message; returns

@@ -25,4 +25,8 @@ NODISCARD int script_prompt(struct err *err);
 NODISCARD int script_text(const char *module, const char *function, const struct value *const *args,
                           size_t n_args, struct buf *out, struct err *err);
 
+/* Runs a Lua file that returns plain data (a fleet file) in a plain state; *out gets it (free with
+ * value_free). Errors name the file and line. */
+NODISCARD int script_value(const char *path, struct value *out, struct err *err);
+
 #endif

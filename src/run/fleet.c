@@ -14,8 +14,8 @@ void fleet_free(struct fleet *f) {
     mem_free(f->replicas[i].metrics);
   }
   mem_free(f->replicas);
-  char *const strings[] = {f->gateway, f->model,   f->tenant,    f->tokenizer,
-                           f->headers, f->ca_file, f->cert_file, f->key_file};
+  char *const strings[] = {f->gateway, f->model,     f->tenant,   f->tokenizer, f->headers,
+                           f->ca_file, f->cert_file, f->key_file, f->proxy};
   for (size_t i = 0; i < ARRAY_LEN(strings); i++)
     mem_free(strings[i]);
   *f = (struct fleet){0};

@@ -19,6 +19,7 @@ struct fleet {
   char *tokenizer; /* "bytes", or NULL when none is known */
   char *headers;   /* extra header lines "Name: value\r\n"…, keys included: never logged */
   char *ca_file, *cert_file, *key_file;
+  char *proxy; /* NULL = none */
   bool insecure, http2;
   bool simulated;      /* the built-in fleet: every report says so */
   bool reports_cached; /* known to report cached_tokens */
