@@ -11,16 +11,21 @@
 struct recorder;
 struct writer; /* out/writer.h: one thread per process, owns the files and the table of results */
 
+/* One thread's: made before or on that thread, used by it alone. */
 struct recorder *recorder_new(struct writer *writer, uint32_t worker);
-void recorder_delete(struct recorder *r); /* flushes */
+/* Flushes, and hands the lateness histograms over. NULL is allowed. Before writer_stop. */
+void recorder_delete(struct recorder *r);
 
+/* A session began; counted for the live line only. */
+void recorder_session_started(struct recorder *r);
 /* Owns `s` from here on. */
 void recorder_sample(struct recorder *r, struct sample *s);
 void recorder_session(struct recorder *r, const struct session_record *s);
 /* Owns v->tags from here on. */
 void recorder_value(struct recorder *r, const struct value_record *v);
 
-/* The client's own lateness, into histograms (loop probe): ns. */
+/* The client's own lateness, into histograms (loop probe): ns. They feed the validity checks, so
+ * what happens before the window opens should not be handed in. */
 void recorder_timer_late(struct recorder *r, uint64_t late_ns);
 void recorder_wakeup_busy(struct recorder *r, uint64_t busy_ns);
 /* callback − kernel stamp of one read, ns; or that there was no usable kernel stamp. */

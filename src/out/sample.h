@@ -113,12 +113,18 @@ struct sample {
   int64_t render_ns, tokenize_ns, hash_ns;
 };
 
+/* "absent", "value", "zero", "inferred_zero". */
+const char *sample_cached_name(enum sample_cached_state state);
+/* Cached prompt tokens by the state: the value, 0 for both zeros, SAMPLE_ABSENT. */
+int64_t sample_cached_tokens(const struct sample *s);
+
 /* All unknown. */
 struct sample *sample_new(void);
 void sample_free(struct sample *s); /* NULL is allowed */
 
 /* Appends the row as one line of JSON without a newline: every field of DESIGN.md, null where
- * unknown. with_itl adds the array `itl_ns`. */
+ * unknown; src/out/ROW.md describes them. with_itl fills the array `itl_ns`, which is null
+ * otherwise. `tags` and `server` must be JSON already: they are copied as they are. */
 void sample_write(struct buf *b, const struct sample *s, const char *run_id, bool with_itl);
 
 /* A session that ended. */

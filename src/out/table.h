@@ -1,0 +1,131 @@
+/* table.h: everything a run measured, in compact form: one row per request, session, value.
+ *
+ * Filled by the writer thread while the run goes on; after writer_stop it is the caller's to read.
+ * A request costs 168 bytes, a kept gap between output events 4 (6 when its tokens are known).
+ * What depends on the order of arrival is nowhere visible: the same requests from one worker or
+ * from four give the same statistics, bit for bit. */
+#ifndef OUT_TABLE_H
+#define OUT_TABLE_H
+
+#include "out/hist.h"
+#include "out/names.h"
+#include "out/sample.h"
+
+#define TABLE_NO_ARM UINT16_MAX
+#define TABLE_NO_REPLICA UINT16_MAX
+/* Gaps kept whole; beyond, all of them are in histograms only. */
+#define TABLE_MAX_GAPS ((size_t)20000000)
+
+enum table_flag {
+  ROW_MEASURED = 1,
+  ROW_GENERATION = 2,
+  ROW_ROUTED = 4, /* a policy chose: `fallback` means something */
+  ROW_FALLBACK = 8,
+};
+
+struct table_row {
+  uint64_t session, sched, start, sent, first_token, last_token, done, first_visible;
+  int64_t error_ns;    /* SAMPLE_ABSENT */
+  int64_t overhead_ns; /* render + tokenize + hash, SAMPLE_ABSENT when none was done */
+  uint64_t gaps;       /* its first in table.gaps; n_gaps of them */
+  uint32_t n_gaps;
+  /* −1 = absent, larger than 2^31 − 1: cut */
+  int32_t prompt_tokens, prompt_local, output_tokens, output_local, cached_tokens, first_tokens,
+      window_tokens;
+  uint32_t output_events, coalesced;
+  uint32_t tags, turn, step, branch, block;
+  uint32_t cluster; /* number of its session among all sessions, after table_finish */
+  uint16_t arm, replica, status;
+  uint8_t error, cached_state, flags;
+};
+
+struct table_session {
+  uint64_t session, sched, start, end;
+  uint32_t block, cluster;
+  uint16_t arm;
+  uint8_t error;
+  bool measured;
+};
+
+struct table_value {
+  uint64_t session, time;
+  double value;
+  uint32_t name, tags, cluster;
+  uint16_t arm;
+  bool is_check, measured;
+};
+
+/* The client's own lateness, merged from all workers. */
+struct probe {
+  struct hist start_lag, timer_late, wakeup_busy, read_error; /* ns */
+  uint64_t no_kernel_stamp;
+  double cpu_max;      /* the busiest worker's share of a core; NAN before one reported */
+  uint32_t cpu_worker; /* which one that was */
+  uint32_t n_cpu;
+};
+void probe_init(struct probe *p);
+void probe_merge(struct probe *p, const struct probe *other);
+
+/* Part of the run in which an arm was measured; several with trial blocks. */
+struct table_window {
+  uint16_t arm;              /* TABLE_NO_ARM: all */
+  uint64_t start_ns, end_ns; /* since the run's zero */
+};
+
+struct arm_hist {
+  struct hist itl, itl_token; /* ns */
+};
+
+struct table {
+  struct table_row *rows;
+  size_t n_rows, cap_rows;
+  struct table_session *sessions;
+  size_t n_sessions, cap_sessions;
+  struct table_value *values;
+  size_t n_values, cap_values;
+
+  /* Gaps of measured, successful generation requests, ns. */
+  float *gaps;
+  uint16_t *gap_tokens; /* 0 = unknown; NULL while no event's tokens were known */
+  size_t n_gaps, cap_gaps, max_gaps;
+  bool gaps_dropped;           /* over max_gaps: then only the histograms below */
+  struct arm_hist **arm_hists; /* by arm, the last for requests without one; NULL until dropped */
+  size_t n_arm_hists;
+
+  struct names arms, replicas, tags, value_names;
+  struct value *tag_values; /* parsed tags, by number */
+  size_t n_tag_values, cap_tag_values;
+  char *detail[SAMPLE_ERROR_COUNT];         /* the first of each class, of requests; owned */
+  char *session_detail[SAMPLE_ERROR_COUNT]; /* of sessions */
+  struct probe probe;
+
+  struct table_window *windows;
+  size_t n_windows, cap_windows;
+  uint32_t n_clusters; /* after table_finish */
+};
+
+/* max_gaps 0 = TABLE_MAX_GAPS. */
+struct table *table_new(size_t max_gaps);
+void table_free(struct table *t);
+void table_add_sample(struct table *t, const struct sample *s);
+void table_add_session(struct table *t, const struct session_record *s);
+void table_add_value(struct table *t, const struct value_record *v);
+/* A replica that must be listed even when it gets nothing. */
+void table_add_replica(struct table *t, const char *id);
+/* `arm` NULL: of all arms. */
+void table_add_window(struct table *t, const char *arm, uint64_t start_ns, uint64_t end_ns);
+/* Numbers the sessions (table_row.cluster …) in the order of their ids. Again after more rows. */
+void table_finish(struct table *t);
+
+/* Seconds of all windows of `arm` (TABLE_NO_ARM: of the whole run); 0 when none is known. */
+double table_window_seconds(const struct table *t, uint16_t arm);
+/* Whether a time lies in a window of `arm`. */
+bool table_in_window(const struct table *t, uint16_t arm, uint64_t time_ns);
+/* Output tokens of a request that were stamped inside the window; those of a request whose stamps
+ * per token are not known are spread evenly from its first to its last. 0 without output. */
+double table_window_tokens(const struct table *t, const struct table_row *row);
+/* n of DESIGN.md: the server's count, else ours; −1 when neither is known. */
+int32_t table_row_output(const struct table_row *row);
+int32_t table_row_prompt(const struct table_row *row);
+
+#endif

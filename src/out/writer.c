@@ -1,0 +1,318 @@
+/* writer.c: the thread, its queue, the file.
+ *
+ * The thread sleeps until a batch comes, takes all there are, and writes their rows with one call:
+ * there is no buffer that could lose rows, and no clock. */
+#include "out/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "out/stats.h"
+
+#define RECENT 512
+#define WRITE_AT (1u << 20) /* rows are written at the latest when this many bytes are ready */
+
+struct writer {
+  pthread_t thread;
+  pthread_mutex_t lock; /* of everything down to `live` */
+  pthread_cond_t wake;
+  struct batch *head, **tail;
+  bool stopping;
+  uint32_t n_recorders;
+  struct live live;
+  double recent_ttft[RECENT];
+  uint64_t n_ttft; /* ever; the ring holds the last RECENT */
+
+  /* The thread's own until it is joined. */
+  char *path, *run_id;
+  bool with_itl, stopped;
+  int fd; /* −1: no file, or it failed */
+  struct buf rows;
+  uint64_t pending_rows, written_rows, lost_rows, good_bytes;
+  struct table *table;
+  struct err write_error; /* code 0: none */
+};
+
+/* ---- the file ---- */
+
+static uint64_t count_rows(const char *data, size_t len) {
+  uint64_t n = 0;
+  for (const char *p = data; (p = memchr(p, '\n', len - (size_t)(p - data))); p++)
+    n++;
+  return n;
+}
+
+/* `done` bytes of w->rows reached the file before `error`: cut it back to whole rows and give up on
+ * it. */
+static void give_up(struct writer *w, size_t done, int error) {
+  size_t whole = done;
+  while (whole > 0 && w->rows.data[whole - 1] != '\n')
+    whole--;
+  uint64_t rows = count_rows(w->rows.data, whole);
+  w->written_rows += rows;
+  w->lost_rows += w->pending_rows - rows;
+  w->good_bytes += whole;
+  if (ftruncate(w->fd, (off_t)w->good_bytes))
+    log_warn("samples.jsonl may end in half a row path=%s", w->path);
+  close(w->fd);
+  w->fd = -1;
+  err_set(&w->write_error, ERR_IO, "cannot write %s: %s", w->path, strerror(error));
+  log_error("cannot write %s: %s; the run goes on, its rows are kept in memory only", w->path,
+            strerror(error));
+}
+
+static void write_rows(struct writer *w) {
+  size_t done = 0;
+  while (w->fd >= 0 && done < w->rows.len) {
+    ssize_t n = write(w->fd, w->rows.data + done, w->rows.len - done);
+    if (n > 0)
+      done += (size_t)n;
+    else if (n < 0 && errno != EINTR)
+      give_up(w, done, errno);
+    else if (n == 0)
+      give_up(w, done, ENOSPC);
+  }
+  if (w->fd >= 0) {
+    w->good_bytes += done;
+    w->written_rows += w->pending_rows;
+  }
+  w->pending_rows = 0;
+  buf_reset(&w->rows);
+}
+
+/* ---- the thread ---- */
+
+static void count_sample(struct live *live, const struct sample *s) {
+  bool failed = sample_error_failed(s->error);
+  if (!s->is_generation) {
+    live->other_requests++;
+    live->other_failed += failed;
+    return;
+  }
+  live->requests++;
+  live->failed += failed;
+  live->ok += s->error == SAMPLE_OK;
+  int64_t out = s->output_tokens != SAMPLE_ABSENT ? s->output_tokens : s->output_tokens_local;
+  int64_t in = s->prompt_tokens != SAMPLE_ABSENT ? s->prompt_tokens : s->prompt_tokens_local;
+  live->output_tokens += out > 0 ? (uint64_t)out : 0;
+  live->prompt_tokens += in > 0 ? (uint64_t)in : 0;
+}
+
+static void note_ttft(struct writer *w, const struct sample *s) {
+  if (!s->is_generation || s->error != SAMPLE_OK || s->t[STAMP_FIRST_TOKEN] == SAMPLE_NEVER ||
+      s->t[STAMP_START] == SAMPLE_NEVER)
+    return;
+  uint64_t ns = s->t[STAMP_FIRST_TOKEN] - s->t[STAMP_START];
+  w->recent_ttft[w->n_ttft++ % RECENT] = (double)ns / 1e9;
+}
+
+/* Under the lock: short, no I/O. */
+static void count_batch(struct writer *w, const struct batch *b) {
+  struct live *live = &w->live;
+  live->sessions_started += b->sessions_started;
+  live->sessions_ended += b->n_sessions;
+  for (size_t i = 0; i < b->n_sessions; i++)
+    live->sessions_failed += sample_error_failed(b->sessions[i].error);
+  for (size_t i = 0; i < b->n_samples; i++) {
+    count_sample(live, b->samples[i]);
+    note_ttft(w, b->samples[i]);
+  }
+}
+
+static void free_batch(struct batch *b) {
+  for (size_t i = 0; i < b->n_samples; i++)
+    sample_free(b->samples[i]);
+  for (size_t i = 0; i < b->n_values; i++)
+    mem_free(b->values[i].tags);
+  mem_free(b->samples);
+  mem_free(b->sessions);
+  mem_free(b->values);
+  mem_free(b);
+}
+
+static void take_batch(struct writer *w, struct batch *b) {
+  bool has_file = w->path != NULL;
+  for (size_t i = 0; i < b->n_samples; i++) {
+    table_add_sample(w->table, b->samples[i]);
+    if (w->fd >= 0) {
+      sample_write(&w->rows, b->samples[i], w->run_id, w->with_itl);
+      buf_putc(&w->rows, '\n');
+      w->pending_rows++;
+      if (w->rows.len >= WRITE_AT)
+        write_rows(w);
+    } else if (has_file) {
+      w->lost_rows++;
+    }
+  }
+  for (size_t i = 0; i < b->n_sessions; i++)
+    table_add_session(w->table, &b->sessions[i]);
+  for (size_t i = 0; i < b->n_values; i++)
+    table_add_value(w->table, &b->values[i]);
+}
+
+static void *writer_main(void *arg) {
+  struct writer *w = arg;
+  pthread_mutex_lock(&w->lock);
+  for (;;) {
+    while (!w->head && !w->stopping)
+      pthread_cond_wait(&w->wake, &w->lock);
+    struct batch *list = w->head;
+    w->head = NULL;
+    w->tail = &w->head;
+    if (!list)
+      break;
+    uint64_t taken = 0;
+    for (struct batch *b = list; b; b = b->next) {
+      count_batch(w, b);
+      taken += b->n_samples;
+    }
+    pthread_mutex_unlock(&w->lock);
+    while (list) {
+      struct batch *b = list;
+      list = b->next;
+      take_batch(w, b);
+      free_batch(b);
+    }
+    write_rows(w);
+    pthread_mutex_lock(&w->lock);
+    w->live.backlog -= taken;
+    w->live.rows_written = w->written_rows;
+    w->live.write_failed = w->write_error.code != 0;
+  }
+  pthread_mutex_unlock(&w->lock);
+  return NULL;
+}
+
+/* Signals are the main thread's business, and SIGXFSZ must come as an error of write. */
+static int start_thread(struct writer *w) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int rc = pthread_create(&w->thread, NULL, writer_main, w);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return rc;
+}
+
+int writer_start(const struct writer_options *options, struct writer **out, struct err *err) {
+  struct writer *w = MEM_NEW(struct writer);
+  pthread_mutex_init(&w->lock, NULL);
+  pthread_cond_init(&w->wake, NULL);
+  w->tail = &w->head;
+  w->fd = -1;
+  w->run_id = mem_strdup(options->run_id ? options->run_id : "");
+  w->with_itl = options->with_itl;
+  w->table = table_new(options->max_gaps);
+  buf_init(&w->rows, BUF_MAX_OWN);
+  int rc = 0;
+  if (options->dir) {
+    struct buf path;
+    buf_init(&path, BUF_MAX_OWN);
+    buf_printf(&path, "%s/samples.jsonl", options->dir);
+    w->path = buf_take(&path, NULL);
+    w->fd = open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (w->fd < 0)
+      rc = err_set(err, ERR_IO, "cannot create %s: %s (--out DIR chooses another place)", w->path,
+                   strerror(errno));
+  }
+  if (!rc) {
+    int error = start_thread(w);
+    if (error)
+      rc = err_set(err, ERR_IO, "cannot start the writer thread: %s", strerror(error));
+  }
+  if (rc) {
+    w->stopped = true;
+    if (w->fd >= 0)
+      close(w->fd);
+    writer_delete(w);
+    return rc;
+  }
+  *out = w;
+  return 0;
+}
+
+int writer_stop(struct writer *w, struct err *err) {
+  pthread_mutex_lock(&w->lock);
+  assert(!w->stopping && w->n_recorders == 0);
+  w->stopping = true;
+  pthread_cond_signal(&w->wake);
+  pthread_mutex_unlock(&w->lock);
+  pthread_join(w->thread, NULL);
+  w->stopped = true;
+  if (w->fd >= 0 && close(w->fd))
+    err_set(&w->write_error, ERR_IO, "cannot write %s: %s", w->path, strerror(errno));
+  w->fd = -1;
+  table_finish(w->table);
+  if (!w->write_error.code)
+    return 0;
+  return err_set(
+      err, ERR_IO,
+      "%s; %llu of %llu rows are missing from the file, the summary and the report cover "
+      "them all. Free space there or choose another place with --out DIR, and run again",
+      w->write_error.text, (unsigned long long)w->lost_rows,
+      (unsigned long long)(w->lost_rows + w->written_rows));
+}
+
+struct table *writer_table(struct writer *w) {
+  assert(w->stopped);
+  return w->table;
+}
+
+void writer_delete(struct writer *w) {
+  if (!w)
+    return;
+  assert(w->stopped);
+  pthread_mutex_destroy(&w->lock);
+  pthread_cond_destroy(&w->wake);
+  buf_free(&w->rows);
+  table_free(w->table);
+  mem_free(w->path);
+  mem_free(w->run_id);
+  mem_free(w);
+}
+
+/* ---- from other threads ---- */
+
+void writer_live(struct writer *w, struct live *out) {
+  double recent[RECENT];
+  pthread_mutex_lock(&w->lock);
+  *out = w->live;
+  size_t n = w->n_ttft < RECENT ? (size_t)w->n_ttft : RECENT;
+  memcpy(recent, w->recent_ttft, n * sizeof *recent);
+  pthread_mutex_unlock(&w->lock);
+  stats_sort(recent, NULL, n);
+  out->ttft_n = n;
+  out->ttft_p50_s = stats_quantile(recent, n, 0.5);
+  out->ttft_p95_s = stats_quantile(recent, n, 0.95);
+}
+
+void writer_hand(struct writer *w, struct batch *b) {
+  b->next = NULL;
+  pthread_mutex_lock(&w->lock);
+  *w->tail = b;
+  w->tail = &b->next;
+  w->live.backlog += b->n_samples;
+  pthread_cond_signal(&w->wake);
+  pthread_mutex_unlock(&w->lock);
+}
+
+void writer_add_recorder(struct writer *w) {
+  pthread_mutex_lock(&w->lock);
+  w->n_recorders++;
+  pthread_mutex_unlock(&w->lock);
+}
+
+/* The table is the thread's, but its probe is touched by nobody else before the end. */
+void writer_drop_recorder(struct writer *w, const struct probe *probe) {
+  pthread_mutex_lock(&w->lock);
+  assert(w->n_recorders > 0);
+  w->n_recorders--;
+  probe_merge(&w->table->probe, probe);
+  pthread_mutex_unlock(&w->lock);
+}

@@ -1,0 +1,68 @@
+/* writer.h: the process's one writer thread: it owns samples.jsonl and the table of results.
+ *
+ * Workers hand it batches through their recorders; rows are in the file within a recorder's flush
+ * (100 ms), so that whatever ends the process, what was taken is on disk. When the disk refuses,
+ * the file is cut back to its last whole row, the error is kept and logged once, and the run goes
+ * on: the table still gets every request. */
+#ifndef OUT_WRITER_H
+#define OUT_WRITER_H
+
+#include "base/err.h"
+#include "out/table.h"
+
+struct writer;
+
+struct writer_options {
+  const char *dir;    /* samples.jsonl goes here; NULL: no file is written */
+  const char *run_id; /* the rows' `run` */
+  bool with_itl;      /* the rows' `itl_ns` */
+  size_t max_gaps;    /* 0 = TABLE_MAX_GAPS */
+};
+
+/* ERR_IO: the file or the thread cannot be made. The strings are copied. */
+NODISCARD int writer_start(const struct writer_options *options, struct writer **out,
+                           struct err *err);
+
+/* What the live line shows; all since the start of the run, warm-up included. */
+struct live {
+  uint64_t sessions_started, sessions_ended, sessions_failed;
+  uint64_t requests; /* generation requests that ended, in any way */
+  uint64_t ok, failed;
+  uint64_t other_requests, other_failed; /* plain HTTP */
+  uint64_t prompt_tokens, output_tokens;
+  uint64_t rows_written;
+  uint64_t backlog; /* rows handed over and not yet dealt with */
+  size_t ttft_n;    /* how many of the latest requests the next two are made from, <= 512 */
+  double ttft_p50_s, ttft_p95_s; /* NAN when ttft_n is 0 */
+  bool write_failed;
+};
+/* Any thread, any time. */
+void writer_live(struct writer *w, struct live *out);
+
+/* Takes what is still queued, closes the file, joins. All recorders must be deleted. Returns the
+ * first write error of the run, if any (ERR_IO; the text says what is missing): the run must then
+ * end non-zero. Call once. */
+NODISCARD int writer_stop(struct writer *w, struct err *err);
+
+/* The table, sessions numbered; after writer_stop only. Dies with the writer. */
+struct table *writer_table(struct writer *w);
+void writer_delete(struct writer *w); /* stopped; NULL is allowed */
+
+/* ---- for recorder.c ---- */
+
+struct batch {
+  struct batch *next;
+  struct sample **samples;
+  size_t n_samples, cap_samples;
+  struct session_record *sessions;
+  size_t n_sessions, cap_sessions;
+  struct value_record *values;
+  size_t n_values, cap_values;
+  uint64_t sessions_started;
+};
+/* The writer owns the batch from here on. */
+void writer_hand(struct writer *w, struct batch *b);
+void writer_add_recorder(struct writer *w);
+void writer_drop_recorder(struct writer *w, const struct probe *probe);
+
+#endif
