@@ -1,0 +1,14 @@
+/* probe.h: is the fleet there at all? One GET /v1/models per replica before a run starts.
+ *
+ * A name that does not resolve, a port that refuses, a certificate that does not verify: found
+ * here, said once, and the run does not start. Any HTTP answer counts as "there". */
+#ifndef CMD_PROBE_H
+#define CMD_PROBE_H
+
+#include "run/fleet.h"
+
+/* Asks every replica (or the gateway) at most 10 s. When fleet->model is NULL it becomes the first
+ * model that an answer lists; none listed: ERR_NOT_FOUND with the hint --model. */
+NODISCARD int probe_fleet(struct fleet *fleet, struct err *err);
+
+#endif
