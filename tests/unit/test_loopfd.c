@@ -1,0 +1,286 @@
+/* test_loopfd.c: stamps before callbacks, closing in the middle of a wake-up, masks, errors. */
+#include "check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "io/loop.h"
+
+struct side {
+  struct pair *pair;
+  struct loop_fd *f;
+  int fd, peer;
+  int calls;
+  unsigned events;
+  uint64_t stamp, called_at;
+};
+
+struct pair {
+  struct loop *loop;
+  struct side sides[2];
+  int order[8], n; /* which side was called when */
+  bool close_other;
+};
+
+static void on_side(struct loop_fd *f, void *user, unsigned events, uint64_t stamp) {
+  struct side *s = user;
+  struct pair *p = s->pair;
+  char byte;
+  assert_ptr_equal(f, s->f);
+  s->calls++;
+  s->events = events;
+  s->stamp = stamp;
+  s->called_at = clock_ns();
+  p->order[p->n++] = (int)(s - p->sides);
+  assert_int_equal(read(loop_fd_number(f), &byte, 1), 1);
+  if (p->close_other && p->n == 1)
+    loop_fd_close(p->sides[s == &p->sides[0]].f);
+  loop_stop(p->loop);
+}
+
+static void open_pair(struct pair *p) {
+  struct err err;
+  *p = (struct pair){.loop = loop_new(&err)};
+  for (int i = 0; i < 2; i++) {
+    struct side *s = &p->sides[i];
+    int fds[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    s->pair = p;
+    s->fd = fds[0];
+    s->peer = fds[1];
+    check_ok(loop_fd_open(p->loop, s->fd, LOOP_READ, on_side, s, &s->f, &err), &err);
+    assert_int_equal(loop_fd_number(s->f), s->fd);
+  }
+}
+
+static void close_pair(struct pair *p) {
+  for (int i = 0; i < 2; i++) {
+    if (!(p->close_other && p->order[0] != i))
+      loop_fd_close(p->sides[i].f);
+    close(p->sides[i].fd);
+    close(p->sides[i].peer);
+  }
+  loop_delete(p->loop);
+}
+
+/* Both stamps are taken before the first callback runs, and one wake-up has one stamp. */
+static void stamps_come_before_callbacks(void **state) {
+  (void)state;
+  struct pair p;
+  open_pair(&p);
+  uint64_t before = clock_ns();
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(write(p.sides[i].peer, "x", 1), 1);
+  loop_run(p.loop);
+  assert_int_equal(p.n, 2);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(p.sides[i].calls, 1);
+    assert_int_equal(p.sides[i].events, LOOP_READ);
+    assert_true(p.sides[i].stamp >= before);
+  }
+  struct side *first = &p.sides[p.order[0]], *second = &p.sides[p.order[1]];
+  assert_true(first->stamp == second->stamp);
+  assert_true(second->stamp <= first->called_at);
+  close_pair(&p);
+}
+
+static void closing_a_stamped_descriptor_keeps_its_callback_away(void **state) {
+  (void)state;
+  struct pair p;
+  open_pair(&p);
+  p.close_other = true;
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(write(p.sides[i].peer, "x", 1), 1);
+  loop_run(p.loop);
+  assert_int_equal(p.n, 1);
+  assert_int_equal(p.sides[!p.order[0]].calls, 0);
+  close_pair(&p);
+}
+
+/* ---- masks ---- */
+
+struct mask {
+  struct loop *loop;
+  struct loop_fd *f;
+  struct loop_timer timer;
+  unsigned events;
+  int calls;
+};
+
+static void on_mask(struct loop_fd *f, void *user, unsigned events, uint64_t stamp) {
+  (void)f;
+  (void)stamp;
+  struct mask *m = user;
+  m->events = events;
+  m->calls++;
+  loop_stop(m->loop);
+}
+
+static void on_timeout(struct loop_timer *t) {
+  loop_stop(CONTAINER_OF(t, struct mask, timer)->loop);
+}
+
+/* One turn with `want`; waits 5 ms where nothing may come. */
+static unsigned turn(struct mask *m, unsigned want, bool silent) {
+  m->events = 0;
+  loop_fd_want(m->f, want);
+  loop_fd_want(m->f, want); /* unchanged */
+  if (silent)
+    loop_timer_set(m->loop, &m->timer, loop_now(m->loop) + 5 * NS_PER_MS);
+  loop_run(m->loop);
+  return m->events;
+}
+
+static void the_mask_decides_what_is_told(void **state) {
+  (void)state;
+  struct err err;
+  struct mask m = {.loop = loop_new(&err)};
+  int fds[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  loop_timer_init(&m.timer, on_timeout);
+  check_ok(loop_fd_open(m.loop, fds[0], 0, on_mask, &m, &m.f, &err), &err);
+  assert_int_equal(turn(&m, 0, true), 0);
+  assert_int_equal(turn(&m, LOOP_READ, true), 0);
+  assert_int_equal(turn(&m, LOOP_WRITE, false), LOOP_WRITE);
+  assert_int_equal(turn(&m, LOOP_READ | LOOP_WRITE, false), LOOP_WRITE);
+  assert_int_equal(write(fds[1], "x", 1), 1);
+  assert_int_equal(turn(&m, LOOP_READ | LOOP_WRITE, false), LOOP_READ | LOOP_WRITE);
+  assert_int_equal(turn(&m, LOOP_READ, false), LOOP_READ);
+  assert_int_equal(turn(&m, 0, true), 0);
+  assert_int_equal(turn(&m, LOOP_READ, false), LOOP_READ);
+  assert_int_equal(m.calls, 5);
+  close(fds[1]); /* hang-up reaches a reader … */
+  assert_int_equal(turn(&m, LOOP_READ, false), LOOP_READ);
+  assert_int_equal(turn(&m, 0, true), 0); /* … and stays away from who wants nothing */
+  loop_fd_close(m.f);
+  close(fds[0]);
+  loop_delete(m.loop);
+}
+
+/* ---- errors ---- */
+
+static void connect_pair(int *client, int *server) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t len = sizeof address;
+  int listener = socket(AF_INET, SOCK_STREAM, 0);
+  assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
+  assert_int_equal(listen(listener, 1), 0);
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+  *client = socket(AF_INET, SOCK_STREAM, 0);
+  assert_int_equal(connect(*client, (struct sockaddr *)&address, len), 0);
+  *server = accept(listener, NULL, NULL);
+  close(listener);
+}
+
+/* A reset is told as readable and writable; who does nothing about it is told again. */
+static void an_error_is_told_as_ready_for_both(void **state) {
+  (void)state;
+  struct err err;
+  struct mask m = {.loop = loop_new(&err)};
+  int client, server;
+  connect_pair(&client, &server);
+  check_ok(loop_fd_open(m.loop, client, LOOP_READ, on_mask, &m, &m.f, &err), &err);
+  struct linger now = {.l_onoff = 1, .l_linger = 0};
+  setsockopt(server, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  close(server);
+  loop_run(m.loop);
+  assert_int_equal(m.calls, 1);
+  assert_int_equal(m.events, LOOP_READ | LOOP_WRITE);
+  loop_run(m.loop);
+  assert_int_equal(m.calls, 2);
+  char byte;
+  assert_int_equal(recv(client, &byte, 1, 0), -1);
+  assert_int_equal(errno, ECONNRESET);
+  loop_fd_close(m.f);
+  close(client);
+  loop_delete(m.loop);
+}
+
+static void what_cannot_be_watched_is_an_error(void **state) {
+  (void)state;
+  struct err err;
+  struct loop *loop = loop_new(&err);
+  struct loop_fd *f = NULL, *g = NULL;
+  assert_int_equal(loop_fd_open(loop, 1000000, LOOP_READ, on_mask, NULL, &f, &err), ERR_IO);
+  check_has(err.text, "cannot watch descriptor 1000000: bad file descriptor");
+  int fd = open("/proc/self/exe", O_RDONLY);
+  assert_int_equal(loop_fd_open(loop, fd, LOOP_READ, on_mask, NULL, &f, &err), ERR_IO);
+  check_has(err.text, "operation not permitted");
+  close(fd);
+  int fds[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  check_ok(loop_fd_open(loop, fds[0], LOOP_READ, on_mask, NULL, &f, &err), &err);
+  assert_int_equal(loop_fd_open(loop, fds[0], LOOP_READ, on_mask, NULL, &g, &err), ERR_IO);
+  check_has(err.text, "file already exists");
+  loop_fd_close(f);
+  close(fds[0]);
+  close(fds[1]);
+  loop_delete(loop);
+}
+
+/* ---- a number that comes back at once ---- */
+
+struct reuse {
+  struct loop *loop;
+  struct loop_fd *old, *fresh;
+  int fd, peer, calls_fresh;
+};
+
+static void on_fresh(struct loop_fd *f, void *user, unsigned events, uint64_t stamp) {
+  (void)stamp;
+  struct reuse *r = user;
+  assert_ptr_equal(f, r->fresh);
+  assert_int_equal(events, LOOP_READ);
+  r->calls_fresh++;
+  loop_stop(r->loop);
+}
+
+static void on_old(struct loop_fd *f, void *user, unsigned events, uint64_t stamp) {
+  (void)events;
+  (void)stamp;
+  struct err err;
+  struct reuse *r = user;
+  int fds[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  loop_fd_close(f);
+  assert_int_equal(dup2(fds[0], r->fd), r->fd); /* closes the old one, takes its number */
+  close(fds[0]);
+  close(r->peer);
+  r->peer = fds[1];
+  check_ok(loop_fd_open(r->loop, r->fd, LOOP_READ, on_fresh, r, &r->fresh, &err), &err);
+  assert_int_equal(write(r->peer, "y", 1), 1);
+}
+
+static void a_number_can_be_used_again_at_once(void **state) {
+  (void)state;
+  struct err err;
+  struct reuse r = {.loop = loop_new(&err)};
+  int fds[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  r.fd = fds[0];
+  r.peer = fds[1];
+  check_ok(loop_fd_open(r.loop, r.fd, LOOP_READ, on_old, &r, &r.old, &err), &err);
+  assert_int_equal(write(r.peer, "x", 1), 1);
+  loop_run(r.loop);
+  assert_int_equal(r.calls_fresh, 1);
+  loop_fd_close(r.fresh);
+  close(r.fd);
+  close(r.peer);
+  loop_delete(r.loop);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(stamps_come_before_callbacks),
+      cmocka_unit_test(closing_a_stamped_descriptor_keeps_its_callback_away),
+      cmocka_unit_test(the_mask_decides_what_is_told),
+      cmocka_unit_test(an_error_is_told_as_ready_for_both),
+      cmocka_unit_test(what_cannot_be_watched_is_an_error),
+      cmocka_unit_test(a_number_can_be_used_again_at_once),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
