@@ -16,7 +16,7 @@ struct probe {
 struct ask {
   struct http_request request;
   struct probe *probe;
-  bool over;
+  bool started, over;
 };
 
 static void on_done(struct http_request *r) {
@@ -78,6 +78,7 @@ static int ask_all(const struct fleet *fleet, struct http_client *client, struct
     rc = http_request_start(client, r, err);
     if (rc)
       return rc;
+    asks[i].started = true;
     asks[i].probe->left++;
   }
   return 0;
@@ -105,7 +106,7 @@ int probe_fleet(struct fleet *fleet, struct err *err) {
     rc = judge(fleet, asks, n, err);
   }
   for (size_t i = 0; i < n; i++) {
-    if (asks[i].request.target && !asks[i].over)
+    if (asks[i].started && !asks[i].over)
       http_request_cancel(&asks[i].request, SAMPLE_CANCELLED);
     if (asks[i].request.target)
       http_request_free(&asks[i].request);
