@@ -1,0 +1,256 @@
+"""Bad input: one clear message with the file and line or the option, a hint, the right exit status; nothing hangs."""
+import os
+import resource
+import socket
+import subprocess
+import time
+
+from harness import PERIGEE, Server, Skip, eq, has, main, matches, one_turn, simple_chat
+
+PLAN = """local perigee = require "perigee"
+return perigee.plan {
+  load = perigee.closed { users = 1, sessions = 1 },
+  session = function(vu) end,
+%s}
+"""
+
+
+def refused(work, text, *parts, status=2, args=()):
+    """The script is refused before anything starts; stderr has every part."""
+    work.write("s.lua", text)
+    result = work.perigee("run", "s.lua", *args, timeout=30)
+    eq(result.status, status, f"status ({result.err})")
+    for part in parts:
+        has(result.err, part)
+    assert result.folder is None, "a refused run leaves no results folder"
+    assert len(result.err.strip().splitlines()) <= 12, f"one clear message, not a flood:\n{result.err}"
+    return result
+
+
+def test_syntax_error(work):
+    refused(work, "local x = = 3\n", "s.lua:1:", "unexpected symbol")
+
+
+def test_error_while_loading(work):
+    refused(work, "\n\nerror('no data file')\n", "s.lua:3:", "no data file")
+
+
+def test_missing_file(work):
+    result = work.perigee("run", "nothing.lua")
+    eq(result.status, 2)
+    has(result.err, "nothing.lua")
+
+
+def test_missing_module(work):
+    refused(work, "require 'my_toolz'\n", "my_toolz", "s.lua:1:")
+
+
+def test_no_plan(work):
+    refused(work, "return 42\n", "s.lua", "perigee.plan")
+
+
+def test_plan_without_session(work):
+    refused(work, 'local p = require "perigee"\nreturn p.plan { load = p.closed { users = 1, sessions = 1 } }\n',
+            "s.lua:2:", "session")
+
+
+def test_plan_without_load(work):
+    refused(work, 'local p = require "perigee"\nreturn p.plan { session = function() end }\n', "s.lua:2:", "load")
+
+
+def test_unknown_plan_field(work):
+    refused(work, PLAN % "  sesion = 1,\n", "sesion", "session", "s.lua:2:")
+
+
+def test_unknown_load_option(work):
+    refused(work, (PLAN % "").replace("users = 1,", "user = 1,"), "user", "users", "s.lua:3:")
+
+
+def test_bad_quantity(work):
+    refused(work, (PLAN % "").replace("sessions = 1", 'duration = "10 parsecs"'), "10 parsecs", "s.lua:3:")
+
+
+def test_unknown_metric(work):
+    refused(work, PLAN % '  expect = { "tttf p95 < 400ms" },\n', "tttf", "ttft")
+
+
+def test_bad_expectation(work):
+    refused(work, PLAN % '  expect = { "ttft p95 << 400ms" },\n', "ttft p95 <<")
+
+
+def test_wrong_unit_in_an_expectation(work):
+    refused(work, PLAN % '  expect = { "ttft p95 < 5%" },\n', "5%")
+
+
+def test_unknown_option(work):
+    work.write("s.lua", one_turn())
+    result = work.perigee("run", "s.lua", "--replicas", "http://127.0.0.1:1")
+    eq(result.status, 2)
+    has(result.err, "--replica")
+
+
+def test_unknown_parameter(work):
+    refused(work, PLAN % "", "colour", args=("--set", "colour=red"))
+
+
+def test_unknown_command(work):
+    result = work.perigee("rum", "x.lua")
+    eq(result.status, 2)
+    has(result.err, 'did you mean "run"?')
+
+
+def closed_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def test_refused_connection(work):
+    work.write("s.lua", one_turn())
+    port = closed_port()
+    result = work.perigee("run", "s.lua", "--replica", f"http://127.0.0.1:{port}", timeout=30)
+    eq(result.status, 1, result.err)
+    has(result.err, f"127.0.0.1:{port}")
+    has(result.err, "refused")
+
+
+def test_unresolvable_name(work):
+    work.write("s.lua", one_turn())
+    result = work.perigee("run", "s.lua", "--replica", "http://no-such-host.invalid:8000", timeout=60)
+    eq(result.status, 1, result.err)
+    has(result.err, "no-such-host.invalid")
+
+
+def test_bad_url(work):
+    work.write("s.lua", one_turn())
+    for url, part in (("ftp://x", "ftp"), ("http://", "host"), ("http://x:99999", "99999")):
+        result = work.perigee("run", "s.lua", "--replica", url)
+        eq(result.status, 2, result.err)
+        has(result.err, part)
+        has(result.err, "--replica")
+
+
+def test_full_disk(work):
+    """Writes beyond a limit fail: the run says so, ends with 1, and what was taken is in the report on the terminal."""
+    work.write("s.lua", one_turn(4, 400))
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    process = work.start("run", "s.lua", preexec_fn=limit)
+    result = work.finish(process)
+    eq(result.status, 1, result.err[-500:])
+    has(result.err, "samples.jsonl")
+    has(result.out, "ttft")
+
+
+def test_out_folder_cannot_be_made(work):
+    work.write("s.lua", one_turn())
+    work.write("results", "a file where the folder should be")
+    process = work.start("run", "s.lua")
+    out, err = process.communicate(timeout=30)
+    eq(process.returncode, 1, err)
+    has(err, "results")
+
+
+def test_port_in_use(work):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        result = work.perigee("sim", "--replicas", "1", "--port", str(port), timeout=30)
+        eq(result.status, 1, result.err)
+        has(result.err, f"{port}")
+        has(result.err, "in use")
+
+
+def test_too_few_descriptors(work):
+    work.write("s.lua", one_turn(400, 400))
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+
+    process = work.start("run", "s.lua", preexec_fn=limit)
+    result = work.finish(process, 60)
+    assert result.status in (1, 2, 98, 99), result.status
+    has(result.err + result.out, "descriptor")
+    has(result.err + result.out, "ulimit")
+
+
+def test_a_loop_that_never_waits(work):
+    work.write("s.lua", """
+local perigee = require "perigee"
+return perigee.plan {
+  load = perigee.closed { users = 1, sessions = 1 },
+  session = function(vu)
+    local function spin() while true do end end
+    spin()
+  end,
+}
+""")
+    start = time.monotonic()
+    result = work.perigee("run", "s.lua", timeout=60)
+    assert time.monotonic() - start < 30, "stopped in time"
+    assert result.status != 0
+    text = result.err + result.out
+    has(text, "without waiting")
+    has(text, "s.lua:6:")
+    has(text, "spin")
+
+
+def test_a_main_chunk_that_never_ends(work):
+    refused(work, "while true do end\n", "s.lua:1:")
+
+
+def test_waiting_in_an_own_coroutine(work):
+    work.write("s.lua", """
+local perigee = require "perigee"
+return perigee.plan {
+  load = perigee.closed { users = 1, sessions = 1 },
+  session = function(vu)
+    coroutine.wrap(function() vu:sleep(1) end)()
+  end,
+}
+""")
+    result = work.perigee("run", "s.lua", timeout=60)
+    assert result.status != 0
+    has(result.err + result.out + result.report(), "coroutine")
+
+
+def test_certificate_that_does_not_verify(work):
+    if subprocess.run(["openssl", "version"], capture_output=True).returncode:
+        raise Skip("no openssl command")
+    import ssl
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem",
+                    "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"],
+                   cwd=work.path, check=True, capture_output=True)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(os.path.join(work.path, "cert.pem"), os.path.join(work.path, "key.pem"))
+    with Server(lambda request, c: simple_chat(c), tls=tls) as server:
+        work.write("s.lua", one_turn())
+        result = work.perigee("run", "s.lua", "--replica", server.url, timeout=30)
+        eq(result.status, 1, result.err)
+        matches(result.err, r"self.signed|certificate")
+        has(result.err, "--ca-file")
+        result = work.perigee("run", "s.lua", "--replica", server.url, "--ca-file", "cert.pem", timeout=30)
+        eq(result.rows[0]["error"], None)
+        result = work.perigee("run", "s.lua", "--replica", server.url.replace("127.0.0.1", "127.0.0.2"),
+                              "--ca-file", "cert.pem", timeout=30)
+        eq(result.status, 1, result.err)
+
+
+def test_help_lists_every_command(work):
+    result = work.perigee("--help")
+    for command in ("run", "sim", "list", "new", "types", "lua", "test"):
+        matches(result.out, rf"(?m)^  {command} ")
+        help_text = work.perigee(command, "--help")
+        eq(help_text.status, 0, command)
+        has(help_text.out, f"perigee {command}")
+
+
+def test_version(work):
+    result = subprocess.run([PERIGEE, "--version"], capture_output=True, text=True, check=True)
+    matches(result.stdout, r"^perigee \d+\.\d+\.\d+\S* \(\S+\)$")
+
+
+main(globals())
