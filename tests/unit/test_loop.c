@@ -297,7 +297,7 @@ static bool on_idle(void *user) {
   assert_true(i->ran || !i->task.run); /* never while a task waits */
   if (++i->calls < i->want)
     return true;
-  if (!i->timer.slot) /* wakes it from the sleep that must follow now */
+  if (i->calls == i->want) /* wakes it from the sleep that must follow now */
     loop_timer_set(i->loop, &i->timer, loop_now(i->loop) + 20 * NS_PER_MS);
   return false;
 }
