@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "bind/bind.h"
+#include "bind/core.h"
 #include "bind/hold.h"
 #include "bind/text.h"
 #include "text/json.h"
@@ -83,4 +84,59 @@ struct bind_body *bind_check_body(lua_State *L, int index) {
   bind_body_add(body, bind_check_text(L, index));
   lua_pop(L, 1);
   return body;
+}
+
+/* ---- perigee.completions.core ---- */
+
+/* The JSON form of a text without its quotes, kept with the text: a shared prefix is escaped once
+ * per state. */
+static struct blob *escaped(struct text *t, const struct blob *text) {
+  if (!t->json || t->json_form != TEXT_JSON_BARE) {
+    struct buf b;
+    buf_init(&b, BUF_MAX_OWN);
+    json_write_string(&b, text->data, text->len);
+    blob_unref(t->json);
+    t->json = blob_new(b.data + 1, b.len - 2);
+    t->json_form = TEXT_JSON_BARE;
+    buf_free(&b);
+  }
+  return t->json;
+}
+
+static void add_piece(struct bind_body *body, struct buf *b) {
+  struct blob *blob = blob_from_buf(b);
+  bind_body_add(body, blob);
+  blob_unref(blob);
+}
+
+/* body(options, {text…}) -> body {…options…,"prompt":"texts joined"} */
+static int completions_body(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 2);
+  struct bind_body *body = bind_new_body(L);
+  struct value *v = bind_hold_value(L);
+  struct buf *b = bind_hold_buf(L);
+  bind_to_value(L, 1, v);
+  json_write(b, v);
+  b->len--; /* the closing brace comes last */
+  buf_puts(b, b->len > 1 ? ",\"prompt\":\"" : "\"prompt\":\"");
+  add_piece(body, b);
+  lua_Integer n = luaL_len(L, 2);
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_rawgeti(L, 2, i);
+    struct text *t = bind_check_text_node(L, -1, "the prompt");
+    bind_body_add(body, escaped(t, text_blob(t, bind_gen_tokens(L))));
+    lua_pop(L, 2);
+  }
+  buf_puts(b, "\"}");
+  add_piece(body, b);
+  lua_settop(L, 3);
+  return 1;
+}
+
+int luaopen_perigee_completions_core(lua_State *L) {
+  static const luaL_Reg functions[] = {{"body", completions_body}, {NULL, NULL}};
+  luaL_newlib(L, functions);
+  return 1;
 }

@@ -2,11 +2,16 @@
  * that name the author's line. Not for scripts. */
 #include "bind/core.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <lualib.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/units.h"
 #include "bind/bind.h"
+#include "bind/embed.h"
 #include "bind/hold.h"
 #include "bind/rng.h"
 
@@ -128,10 +133,69 @@ static int core_nearest(lua_State *L) {
   return 1;
 }
 
+/* embedded(name) -> the bytes of a file compiled into the binary, or nil */
+static int core_embedded(lua_State *L) {
+  const struct embed_file *f = bind_embed_find(luaL_checkstring(L, 1));
+  if (f)
+    lua_pushlstring(L, f->start, (size_t)(f->end - f->start));
+  else
+    lua_pushnil(L);
+  return 1;
+}
+
+static int directory_gc(lua_State *L) {
+  DIR **dir = luaL_checkudata(L, 1, "perigee.hold.directory");
+  if (*dir)
+    closedir(*dir);
+  *dir = NULL;
+  return 0;
+}
+
+/* files(folder) -> sorted names, folders with a trailing slash, hidden ones left out; nil, message.
+ * For commands: a session must not read folders while others wait. */
+static int core_files(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__gc", directory_gc}, {"__close", directory_gc}, {NULL, NULL}};
+  const char *folder = luaL_checkstring(L, 1);
+  bind_new_type(L, "perigee.hold.directory", meta, NULL);
+  DIR **dir = bind_new_userdata(L, sizeof(DIR *), "perigee.hold.directory");
+  *dir = opendir(folder);
+  if (!*dir) {
+    lua_pushnil(L);
+    lua_pushfstring(L, "%s: %s", folder, strerror(errno));
+    return 2;
+  }
+  lua_newtable(L);
+  lua_Integer n = 0;
+  for (struct dirent *e; (e = readdir(*dir));) {
+    if (e->d_name[0] == '.')
+      continue;
+    lua_pushfstring(L, "%s/%s", folder, e->d_name);
+    struct stat st;
+    bool is_folder = stat(lua_tostring(L, -1), &st) == 0 && S_ISDIR(st.st_mode);
+    lua_pop(L, 1);
+    lua_pushfstring(L, "%s%s", e->d_name, is_folder ? "/" : "");
+    lua_rawseti(L, -2, ++n);
+  }
+  lua_getglobal(L, LUA_TABLIBNAME);
+  lua_getfield(L, -1, "sort");
+  lua_pushvalue(L, -3);
+  lua_call(L, 1, 0);
+  lua_pop(L, 1);
+  return 1;
+}
+
 static const luaL_Reg functions[] = {
-    {"count", core_count},       {"nearest", core_nearest}, {"options", core_options},
-    {"quantity", core_quantity}, {"raise", core_raise},     {"ratio", core_ratio},
-    {"seconds", core_seconds},   {"word", core_word},       {NULL, NULL},
+    {"count", core_count},
+    {"embedded", core_embedded},
+    {"files", core_files},
+    {"nearest", core_nearest},
+    {"options", core_options},
+    {"quantity", core_quantity},
+    {"raise", core_raise},
+    {"ratio", core_ratio},
+    {"seconds", core_seconds},
+    {"word", core_word},
+    {NULL, NULL},
 };
 
 int luaopen_perigee_core(lua_State *L) {

@@ -6,11 +6,12 @@
 
 #include "base/base.h"
 
-MAY_RAISE int luaopen_perigee_core(lua_State *L);      /* perigee.core */
-MAY_RAISE int luaopen_perigee_json(lua_State *L);      /* perigee.json */
-MAY_RAISE int luaopen_perigee_stats(lua_State *L);     /* perigee.stats */
-MAY_RAISE int luaopen_perigee_openai(lua_State *L);    /* perigee.openai */
-MAY_RAISE int luaopen_perigee_gen_core(lua_State *L);  /* perigee.gen.core */
-MAY_RAISE int luaopen_perigee_chat_core(lua_State *L); /* perigee.chat.core */
+MAY_RAISE int luaopen_perigee_core(lua_State *L);             /* perigee.core */
+MAY_RAISE int luaopen_perigee_json(lua_State *L);             /* perigee.json */
+MAY_RAISE int luaopen_perigee_stats(lua_State *L);            /* perigee.stats */
+MAY_RAISE int luaopen_perigee_openai(lua_State *L);           /* perigee.openai */
+MAY_RAISE int luaopen_perigee_gen_core(lua_State *L);         /* perigee.gen.core */
+MAY_RAISE int luaopen_perigee_chat_core(lua_State *L);        /* perigee.chat.core */
+MAY_RAISE int luaopen_perigee_completions_core(lua_State *L); /* perigee.completions.core */
 
 #endif

@@ -9,6 +9,7 @@
 #include "bind/core.h"
 #include "bind/hold.h"
 #include "bind/rng.h"
+#include "out/bootstrap.h"
 #include "out/stats.h"
 
 /* The numbers of the list at `index` in a userdata pushed on the stack. */
@@ -28,6 +29,13 @@ static MAY_RAISE double *check_list(lua_State *L, int index, const char *where, 
   return x;
 }
 
+static void push_or_nil(lua_State *L, double x) {
+  if (isnan(x))
+    lua_pushnil(L);
+  else
+    lua_pushnumber(L, x);
+}
+
 /* quantile(list, p) -> value or nil, whether there are enough of them to trust it */
 static int stats_lua_quantile(lua_State *L) {
   double p = bind_check_quantity(L, 2);
@@ -36,10 +44,7 @@ static int stats_lua_quantile(lua_State *L) {
   size_t n;
   double *x = check_list(L, 1, "stats.quantile", &n);
   stats_sort(x, NULL, n);
-  if (n == 0)
-    lua_pushnil(L);
-  else
-    lua_pushnumber(L, stats_quantile(x, n, p));
+  push_or_nil(L, stats_quantile(x, n, p));
   /* the smallest and the largest value are what they are, with any n */
   lua_pushboolean(L, n > 0 && (p <= 0 || p >= 1 || n >= stats_quantile_needs(p)));
   return 2;
@@ -59,67 +64,71 @@ static MAY_RAISE double level_option(lua_State *L, int index) {
   return level;
 }
 
-/* Replaces x[i] by the mean of i's group (`by[i]`) for each group: values of one session are not
- * independent, their means are. Returns the number of groups. */
-static MAY_RAISE size_t group_means(lua_State *L, int by, double *x, size_t n) {
-  if ((size_t)luaL_len(L, by) != n)
-    bind_raise(L, "stats.mean_ci: by must name a group for each of the %zu values, it has %d", n,
-               (int)luaL_len(L, by));
-  double *count = lua_newuserdatauv(L, (n ? n : 1) * sizeof *count, 0);
-  lua_newtable(L); /* group -> place, in order of appearance */
-  size_t groups = 0;
+/* The group of each value, numbered in order of appearance, in a userdata on the stack. */
+static MAY_RAISE uint32_t *check_groups(lua_State *L, int by, size_t n, uint32_t *n_groups) {
+  if (!lua_istable(L, by) || (size_t)luaL_len(L, by) != n)
+    bind_raise(L, "stats.mean_ci: by must be a list with the group of each of the %zu values", n);
+  uint32_t *group = lua_newuserdatauv(L, (n ? n : 1) * sizeof *group, 0);
+  lua_newtable(L); /* name -> number */
+  *n_groups = 0;
   for (size_t i = 0; i < n; i++) {
     if (lua_geti(L, by, (lua_Integer)i + 1) == LUA_TNIL)
       bind_raise(L, "stats.mean_ci: by has no group for value %zu", i + 1);
     lua_pushvalue(L, -1);
-    size_t at = groups;
     if (lua_rawget(L, -3) == LUA_TNIL) {
       lua_pop(L, 1);
-      lua_pushinteger(L, (lua_Integer)groups);
+      group[i] = (*n_groups)++;
+      lua_pushinteger(L, group[i]);
       lua_rawset(L, -3);
-      count[groups] = 0;
-      double first = x[i]; /* groups <= i: this place was read already */
-      x[groups++] = first;
     } else {
-      at = (size_t)lua_tointeger(L, -1);
+      group[i] = (uint32_t)lua_tointeger(L, -1);
       lua_pop(L, 2);
-      x[at] += x[i];
     }
-    count[at] += 1;
   }
-  for (size_t g = 0; g < groups; g++)
-    x[g] /= count[g];
-  return groups;
+  lua_pop(L, 1);
+  return group;
+}
+
+/* mean, low, high of values in groups: whole groups are drawn, as the report does with sessions. */
+static MAY_RAISE int push_grouped(lua_State *L, const double *x, size_t n, int by, double level) {
+  if (level < 0.9499999 || level > 0.9500001)
+    bind_raise(L, "stats.mean_ci: with by only level = 0.95 is available");
+  uint32_t n_groups, replicates = bootstrap_replicates(n);
+  const uint32_t *group = check_groups(L, by, n, &n_groups);
+  double lo = NAN, hi = NAN;
+  if (n > 0) {
+    struct bootstrap_job job = {.x = x, .cluster = group, .n = n};
+    job.out = lua_newuserdatauv(L, replicates * sizeof(double), 0);
+    bootstrap_run(&job, 1, n_groups, replicates, 1);
+    if (!bootstrap_interval(job.out, 1, 0, replicates, n_groups, &lo, &hi))
+      lo = hi = NAN;
+    lua_pushnumber(L, stats_mean(x, n));
+  } else {
+    lua_pushnil(L);
+  }
+  push_or_nil(L, lo);
+  push_or_nil(L, hi);
+  lua_pushinteger(L, n_groups);
+  return 4;
 }
 
 /* mean_ci(list, {level = 0.95, by = {group of each}}) -> mean, low, high, n: Student's t interval;
- * with `by` over the groups' means */
+ * with `by` the bootstrap over groups (values of one session are not independent), n their number
+ */
 static int stats_lua_mean_ci(lua_State *L) {
   double level = level_option(L, 2);
   lua_settop(L, 2);
   size_t n;
   double *x = check_list(L, 1, "stats.mean_ci", &n);
-  if (lua_istable(L, 2) && lua_getfield(L, 2, "by") != LUA_TNIL) {
-    if (!lua_istable(L, -1))
-      bind_raise(L, "stats.mean_ci: by must be a list, got %s", luaL_typename(L, -1));
-    n = group_means(L, lua_gettop(L), x, n);
-  }
-  if (n == 0) {
-    lua_pushnil(L);
-    lua_pushnil(L);
-    lua_pushnil(L);
-  } else {
-    double mean = stats_mean(x, n), sd = stats_sd(x, n, mean);
-    lua_pushnumber(L, mean);
-    if (n < 2) {
-      lua_pushnil(L);
-      lua_pushnil(L);
-    } else {
-      double half = stats_t_quantile(0.5 + level / 2, (double)n - 1) * sd / sqrt((double)n);
-      lua_pushnumber(L, mean - half);
-      lua_pushnumber(L, mean + half);
-    }
-  }
+  if (lua_istable(L, 2) && lua_getfield(L, 2, "by") != LUA_TNIL)
+    return push_grouped(L, x, n, lua_gettop(L), level);
+  double mean = stats_mean(x, n), half = NAN;
+  if (n >= 2)
+    half =
+        stats_t_quantile(0.5 + level / 2, (double)n - 1) * stats_sd(x, n, mean) / sqrt((double)n);
+  push_or_nil(L, mean);
+  push_or_nil(L, mean - half);
+  push_or_nil(L, mean + half);
   lua_pushinteger(L, (lua_Integer)n);
   return 4;
 }

@@ -22,11 +22,12 @@ struct text {
   double amount;     /* tokens or words */
   struct rng rng;
   struct text *left, *right;
-  /* The last JSON form that bind/conv.c made of it, so that a shared system prompt is escaped once
+  /* The last JSON form that was made of it, so that a shared system prompt is escaped once
    * per state and not once per conversation. */
   struct blob *json;
-  int json_form;
+  int json_form; /* of a message: see conv.c; of a prompt: TEXT_JSON_BARE */
 };
+#define TEXT_JSON_BARE (-1)
 
 struct text *text_new_blob(struct blob *blob); /* takes a reference of its own */
 struct text *text_new_recipe(enum text_kind kind, double amount, const struct rng *rng);

@@ -1,0 +1,271 @@
+-- Conversations over chat completions. The history lives in C (bind/conv.c): every message is one
+-- piece of canonical JSON, shared by forks and sent without being copied. Here are the rules: what
+-- a turn, a step and a branch are, what an answer leaves in the history, which tool calls are open.
+local core = require "perigee.core"
+local histories = require "perigee.chat.core"
+local json = require "perigee.json"
+local make = require "perigee.gen.core"
+local request = require "perigee.request"
+
+local chat = {}
+
+local Conversation = {}
+Conversation.__index = Conversation
+Conversation.__name = "conversation"
+
+function Conversation:__len()
+  return #self.core
+end
+
+local NEW_OPTIONS = request.list(request.sender_options, { "history", "system", "tools" })
+local SEND_OPTIONS = request.list(request.send_options, { "tool_call" })
+
+--- A new conversation on a virtual user.
+function chat.new(vu, opts)
+  opts = core.options(opts, "chat.new", NEW_OPTIONS)
+  local conv = setmetatable(request.sender({}, vu, opts, "chat.new"), Conversation)
+  conv.history = core.word(opts.history or "scripted", "chat.new", "history", { "scripted", "live" })
+  conv.core = histories.new(conv.model, vu.rng)
+  conv.messages, conv.turn, conv.step = 0, 0, 0
+  conv.branch, conv.parent = vu.branch_id or 0, vu.parent_branch
+  conv.open = {} -- ids of tool calls that wait for an answer, oldest first
+  if opts.tools then
+    conv:set_tools(opts.tools)
+  end
+  if opts.system then
+    conv:system(opts.system)
+  end
+  return conv
+end
+
+function Conversation:add(role, text)
+  self.core:add(role, text)
+  self.messages = #self.core
+  return self
+end
+
+--- Adds a user message; a new turn begins.
+function Conversation:user(text)
+  self:add("user", text)
+  self.turn, self.step = self.turn + 1, 0
+  return self
+end
+
+--- Adds an assistant message that was not asked of the server.
+function Conversation:assistant(text)
+  return self:add("assistant", text)
+end
+
+--- Adds a system message.
+function Conversation:system(text)
+  return self:add("system", text)
+end
+
+--- Answers a tool call.
+function Conversation:tool(text, id)
+  if #self.open == 0 then
+    core.raise("conv:tool: no tool call is open; send { tool_call = … } first, or look at reply.tool_calls")
+  end
+  local place = 1
+  if id ~= nil then
+    place = nil
+    for i, open in ipairs(self.open) do
+      place = place or (open == id and i)
+    end
+    if not place then
+      core.raise(("conv:tool: no open call has the id '%s' (open: %s)"):format(id,
+        table.concat(self.open, ", ")))
+    end
+  end
+  self.core:result(self.open[place], text)
+  table.remove(self.open, place)
+  self.messages = #self.core
+  return self
+end
+
+-- A schema as the API wants it; { name =, description =, parameters = } is wrapped.
+local function schema(tool, i)
+  if type(tool) ~= "table" then
+    core.raise(("tools: entry %d must be a table, got %s"):format(i, type(tool)))
+  end
+  if tool.schema then -- a simulated tool of perigee.tool
+    tool = tool.schema
+  end
+  if tool.type ~= nil then
+    return tool
+  end
+  if type(tool.name) ~= "string" then
+    core.raise(("tools: entry %d has neither a type nor a name"):format(i))
+  end
+  return { type = "function", ["function"] = tool }
+end
+
+--- The tools the model is told of from now on.
+function Conversation:set_tools(tools)
+  if tools == nil then
+    self.core:set_tools(nil)
+    return self
+  end
+  if type(tools) ~= "table" then
+    core.raise("tools must be a list of schemas, got " .. type(tools))
+  end
+  local schemas = json.array {}
+  for i, tool in ipairs(tools) do
+    schemas[i] = schema(tool, i)
+  end
+  self.core:set_tools(#schemas > 0 and schemas or nil)
+  return self
+end
+
+-- What an answer leaves in the history.
+local function keep(conv, reply, max_tokens, call)
+  if call then
+    local arguments = call.arguments
+    if type(arguments) ~= "string" then
+      arguments = json.encode(arguments or {})
+    end
+    conv.open[#conv.open + 1] = conv.core:call(call.name, arguments)
+  elseif conv.history == "scripted" then
+    conv.core:answer(max_tokens)
+  else
+    local calls = reply.tool_calls or {}
+    local text = reply.text
+    if text == nil or (#text == 0 and #calls > 0) then
+      text = nil
+    end
+    conv.core:live(text or (#calls == 0 and "" or nil), calls)
+    for _, made in ipairs(calls) do
+      conv.open[#conv.open + 1] = made.id
+    end
+  end
+  conv.messages = #conv.core
+end
+
+local function check_call(call)
+  if call == nil then
+    return nil
+  end
+  core.options(call, "conv:send: tool_call", { "arguments", "name" })
+  if type(call.name) ~= "string" then
+    core.raise("conv:send: tool_call needs the tool's name")
+  end
+  local kind = type(call.arguments)
+  if kind ~= "table" and kind ~= "string" and kind ~= "nil" then
+    core.raise("conv:send: tool_call.arguments must be a table or a JSON text, got " .. kind)
+  end
+  return call
+end
+
+local function send(conv, verb, opts)
+  opts = core.options(opts, "conv:send", SEND_OPTIONS)
+  local call = check_call(opts.tool_call)
+  local scripted = conv.history == "scripted" or call ~= nil
+  local options, max_tokens = request.body_options(conv, opts, "conv:send", scripted)
+  if scripted and not max_tokens then
+    core.raise("conv:send: max_tokens is missing: with history = \"scripted\" it is the declared length "
+      .. "of the answer")
+  end
+  conv.step = conv.step + 1
+  local prompt = {
+    api = "chat",
+    conversation = conv,
+    turn = conv.turn,
+    step = conv.step,
+    branch = conv.branch,
+    parent = conv.parent,
+  }
+  local reply, class, detail = request.send(conv, conv.vu, verb, prompt, conv.core:body(options), opts)
+  if not reply then
+    return nil, class, detail
+  end
+  keep(conv, reply, max_tokens, call)
+  return reply
+end
+
+--- Sends the conversation, waits, keeps the answer; a failure ends the session.
+function Conversation:send(opts)
+  return send(self, "http", opts)
+end
+
+--- The same; a failure is nil, class, detail.
+function Conversation:try_send(opts)
+  return send(self, "try_http", opts)
+end
+
+--- A conversation that goes on from here on another virtual user.
+function Conversation:fork(vu)
+  request.check_vu(vu, "conv:fork")
+  local fork = {}
+  for key, value in pairs(self) do
+    fork[key] = value
+  end
+  fork.vu = vu
+  fork.core = self.core:fork(vu.rng)
+  fork.parent = self.branch
+  fork.branch = vu == self.vu and vu:branch() or vu.branch_id
+  fork.open = table.move(self.open, 1, #self.open, 1, {})
+  return setmetatable(fork, Conversation)
+end
+
+local function place(conv, i, where)
+  local n = #conv.core
+  if math.type(i) ~= "integer" or i == 0 or i > n or i < -n then
+    core.raise(("%s: message %s of %d"):format(where, tostring(i), n))
+  end
+  return i < 0 and n + 1 + i or i
+end
+
+--- Message i: role, content, and what else it has.
+function Conversation:message(i)
+  return json.decode(self.core:message(place(self, i, "conv:message")), { drop_null = true })
+end
+
+--- Another text for message i.
+function Conversation:edit(i, text)
+  i = place(self, i, "conv:edit")
+  self.core:edit(i, text)
+  return self
+end
+
+-- The calls at the end of the history that no tool message answers.
+local function open_calls(conv)
+  local answered, open, i = {}, {}, #conv.core
+  while i > 0 and conv.core:role(i) == "tool" do
+    answered[conv:message(i).tool_call_id] = true
+    i = i - 1
+  end
+  if i > 0 and conv.core:role(i) == "assistant" then
+    for _, call in ipairs(conv:message(i).tool_calls or {}) do
+      if not answered[call.id] then
+        open[#open + 1] = call.id
+      end
+    end
+  end
+  return open
+end
+
+--- Keeps the first n messages.
+function Conversation:truncate(n)
+  if math.type(n) ~= "integer" or n < 0 or n > #self.core then
+    core.raise(("conv:truncate: %s messages of %d"):format(tostring(n), #self.core))
+  end
+  self.core:truncate(n)
+  self.messages = n
+  self.turn, self.step = self.core:count "user", 0
+  for i = n, 1, -1 do
+    local role = self.core:role(i)
+    if role == "user" then
+      break
+    end
+    self.step = self.step + (role == "assistant" and 1 or 0)
+  end
+  self.open = open_calls(self)
+  return self
+end
+
+--- Tokens of the messages' text, without what the chat template adds.
+function Conversation:tokens()
+  return (make.tokens_of(self.core:text_bytes()))
+end
+
+return chat

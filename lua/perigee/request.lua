@@ -1,0 +1,129 @@
+-- What conversations and completions share: options of a request, its route, the call. Not for
+-- scripts.
+local core = require "perigee.core"
+local make = require "perigee.gen.core"
+local route = require "perigee.route"
+
+local request = {}
+
+-- Settings of an object that sends requests, and of each request, which override them.
+request.sender_options = {
+  "cache_salt", "extra", "headers", "ignore_eos", "max_tokens", "model", "priority", "route", "stop",
+  "stream", "temperature", "timeout",
+}
+request.send_options = {
+  "cache_salt", "extra", "headers", "ignore_eos", "max_tokens", "priority", "stop", "stream",
+  "temperature", "timeout",
+}
+
+function request.list(...)
+  local all = {}
+  for _, names in ipairs { ... } do
+    table.move(names, 1, #names, #all + 1, all)
+  end
+  return all
+end
+
+-- opts[name], else the sender's.
+local function setting(sender, opts, name)
+  local value = opts[name]
+  if value == nil then
+    return sender.defaults[name]
+  end
+  return value
+end
+
+local function tokens(value, where)
+  return value ~= nil and core.count(value, where .. ": max_tokens") or nil
+end
+
+-- The options of the body, canonical once encoded. `fixed`: the answer has to have its declared
+-- length. Returns them and max_tokens.
+function request.body_options(sender, opts, where, fixed)
+  local function get(name)
+    return setting(sender, opts, name)
+  end
+  local stream, max_tokens = get "stream" ~= false, tokens(get "max_tokens", where)
+  local body = {
+    max_tokens = max_tokens,
+    temperature = get "temperature",
+    stop = get "stop",
+    cache_salt = get "cache_salt",
+    priority = get "priority",
+    stream = stream,
+    stream_options = stream and { include_usage = true } or nil,
+  }
+  if fixed and get "ignore_eos" ~= false then
+    body.ignore_eos, body.min_tokens = true, max_tokens
+  end
+  for name, value in pairs(get "extra" or {}) do
+    if name == "messages" or name == "tools" or name == "prompt" or name == "model" or name == "stream" then
+      core.raise(("%s: extra cannot hold %s, it has a place of its own"):format(where, name))
+    end
+    body[name] = value
+  end
+  return body, max_tokens
+end
+
+-- Asks the policy where `prompt` goes; returns the fields of vu:http.
+local function routed(sender, vu, prompt)
+  local policy = sender.route or vu.route or sender.fallback_route
+  local chosen = policy(vu, prompt)
+  if type(chosen) ~= "table" then
+    core.raise("the routing policy returned " .. type(chosen)
+      .. ", a table { replica =, policy = } is expected")
+  end
+  local replica = chosen.replica and vu.fleet.replicas[chosen.replica]
+  if chosen.replica and not replica then
+    core.raise(("the routing policy chose replica %s, the fleet has %d"):format(chosen.replica,
+      #vu.fleet.replicas))
+  end
+  return {
+    replica = chosen.replica,
+    policy = chosen.policy,
+    chosen = replica and replica.id or nil,
+    route_reason = chosen.reason,
+    fallback = chosen.fallback,
+  }
+end
+
+-- Sends `body`; `verb` is "http" or "try_http". `prompt` says what it is: api, turn, step, branch,
+-- parent.
+function request.send(sender, vu, verb, prompt, body, opts)
+  local call = routed(sender, vu, prompt)
+  call.method = "POST"
+  call.path = prompt.api == "chat" and "/v1/chat/completions" or "/v1/completions"
+  call.body = body
+  call.headers = setting(sender, opts, "headers")
+  call.timeout = setting(sender, opts, "timeout")
+  call[setting(sender, opts, "stream") ~= false and "stream" or "api"] = prompt.api
+  call.turn, call.step, call.branch, call.parent = prompt.turn, prompt.step, prompt.branch, prompt.parent
+  return vu[verb](vu, call)
+end
+
+function request.check_vu(vu, where)
+  local kind = type(vu)
+  if (kind ~= "userdata" and kind ~= "table") or not make.is_rng(vu.rng) then
+    core.raise(where .. ": the first argument is the virtual user (vu) that sends, got " .. kind)
+  end
+end
+
+-- Common part of a constructor: `opts` were checked.
+function request.sender(sender, vu, opts, where)
+  request.check_vu(vu, where)
+  if opts.route ~= nil and type(opts.route) ~= "function" then
+    core.raise(where .. ": route must be a policy of perigee.route or a function (vu, prompt), got "
+      .. type(opts.route))
+  end
+  sender.vu = vu
+  sender.model = opts.model or vu.fleet.model
+  sender.route = opts.route
+  sender.fallback_route = route.default()
+  sender.defaults = {}
+  for _, name in ipairs(request.send_options) do
+    sender.defaults[name] = opts[name]
+  end
+  return sender
+end
+
+return request
