@@ -74,7 +74,8 @@ static int on_url_complete(llhttp_t *ll) {
   if (mark)
     *mark = '\0';
   p->query = mark ? (size_t)(mark + 1 - url) : p->path + strlen(path);
-  return count_head(p, LINE_BYTES + sizeof "GET HTTP/1.1");
+  size_t method = strlen(llhttp_method_name((llhttp_method_t)ll->method));
+  return count_head(p, method + sizeof "  HTTP/1.1\r\n" - 1);
 }
 
 /* The offset of each name and value is where the one before ended. */
@@ -92,10 +93,14 @@ static int on_field_complete(llhttp_t *ll) {
   struct httpd_parser *p = ll->data;
   if (p->headers_done)
     return 0;
+  struct httpd_parser_header *h = &p->headers[p->n_headers - 1];
   buf_putc(&p->head, '\0');
-  p->headers[p->n_headers - 1].value = (uint32_t)p->head.len;
+  h->value = (uint32_t)p->head.len;
   p->in_field = false;
-  return 0;
+  if (!strchr(p->head.data + h->name, ' '))
+    return 0;
+  refuse(p, 400, "Space in a header name"); /* llhttp as Debian builds it lets it pass */
+  return -1;
 }
 
 static int on_value_complete(llhttp_t *ll) {
