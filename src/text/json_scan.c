@@ -186,3 +186,8 @@ const char *json_scan_number(const char *p, const char *end, struct json_number 
   out->range = d > 1.7976931348623157e308;
   return p;
 }
+
+const char *json_skip_number(const char *p, const char *end) {
+  struct parts n;
+  return split_number(p, end, &n);
+}

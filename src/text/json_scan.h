@@ -32,6 +32,24 @@ static inline const char *json_plain_run(const char *p, const char *end) {
   return p;
 }
 
+/* The same, but bytes above ASCII count as plain: for text that is passed on unchecked. */
+static inline const char *json_string_run(const char *p, const char *end) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  const uint64_t ones = UINT64_C(0x0101010101010101), high = ones * 0x80;
+  for (; end - p >= 8; p += 8) {
+    uint64_t x;
+    memcpy(&x, p, 8);
+    uint64_t quote = x ^ (ones * '"'), slash = x ^ (ones * '\\');
+    uint64_t hit = ((x - ones * 0x20) | (quote - ones) | (slash - ones)) & ~x & high;
+    if (hit)
+      return p + __builtin_ctzll(hit) / 8;
+  }
+#endif
+  while (p < end && (unsigned char)*p >= 0x20 && *p != '"' && *p != '\\')
+    p++;
+  return p;
+}
+
 /* Skips space, tab, LF and CR. */
 static inline const char *json_skip_space(const char *p, const char *end) {
   while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
@@ -56,5 +74,7 @@ struct json_number {
 /* Reads the number at p. Returns the place behind it, or NULL when its digits are not those of a
  * JSON number (then *out is untouched). A number may end at `end`. */
 const char *json_scan_number(const char *p, const char *end, struct json_number *out);
+/* The same without its value. */
+const char *json_skip_number(const char *p, const char *end);
 
 #endif

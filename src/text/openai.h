@@ -30,7 +30,8 @@ enum openai_error_kind {
 };
 
 struct openai_tool_call {
-  int64_t index;
+  int64_t choice; /* calls are kept apart by choice, then by index, and sorted by both */
+  int64_t index;  /* Responses: output_index */
   struct buf id, name, arguments;
 };
 
@@ -44,7 +45,8 @@ struct openai_choice {
  */
 struct openai_output {
   uint64_t stamp_ns;
-  int32_t tokens;    /* from token_ids or continuous usage; −1 unknown */
+  int32_t tokens; /* from token_ids or continuous usage; −1 unknown; 0 = text that was held back
+                     earlier. Usage counts only when it came with every event, and not with n > 1 */
   uint32_t text_len; /* visible + reasoning + tool bytes of this event */
   bool coalesced;    /* not the last output event of its read */
 };
@@ -61,8 +63,8 @@ struct openai_result {
   uint64_t sse_events, comments;
   int64_t ttft_event_index, first_visible_event_index; /* −1 = none */
   uint64_t output_events;
-  int64_t token_ids_total; /* OPENAI_ABSENT when the server sent none */
-  struct openai_choice *choices;
+  int64_t token_ids_total;       /* OPENAI_ABSENT when the server sent none */
+  struct openai_choice *choices; /* those with text or a finish reason, by index */
   size_t n_choices, cap_choices;
   struct buf reasoning;
   struct openai_tool_call *tool_calls;
@@ -73,7 +75,8 @@ struct openai_result {
   struct buf error_message, error_type; /* empty error_type = null */
   int64_t error_code;                   /* OPENAI_ABSENT = null */
   bool complete, done_marker, terminal_event, eof_flush, any_bytes;
-  /* Stamps of the reads (0 = never): */
+  /* Stamps of the reads (0 = never). end_ns: of the read that held the end marker, else of the last
+   * one with bytes. A whole reply has one stamp, which is all of them. */
   uint64_t first_byte_ns, first_token_ns, first_visible_ns, last_token_ns, end_ns;
   struct openai_output *outputs; /* one per output event, when keep_outputs */
   size_t n_outputs, cap_outputs;
@@ -94,6 +97,7 @@ struct openai_options {
   bool keep_outputs; /* fill result.outputs (16 bytes and a bit per event) */
 };
 
+/* Between calls the struct may be moved in memory. */
 void openai_stream_init(struct openai_stream *s, const struct openai_options *options);
 void openai_stream_free(struct openai_stream *s);
 /* Ready for another stream with the same options, memory kept. */
@@ -104,8 +108,9 @@ NODISCARD int openai_stream_feed(struct openai_stream *s, const char *bytes, siz
                                  uint64_t stamp_ns, struct err *err);
 /* End of the body. Idempotent. */
 NODISCARD int openai_stream_finish(struct openai_stream *s, struct err *err);
-/* A whole JSON reply (not streamed) into the same result: text, tool calls, usage, finish reasons.
- */
+/* A whole JSON reply (not streamed) into the same result: text, tool calls, usage, finish reasons;
+ * after init or reset, instead of feed. Any output counts as one output event with event index 0;
+ * sse_events stays 0. `complete` when the body is JSON without an error. ERR_LIMIT only. */
 NODISCARD int openai_parse_reply(struct openai_stream *s, const char *body, size_t len,
                                  uint64_t stamp_ns, struct err *err);
 
