@@ -1,0 +1,401 @@
+/* test_httpd_conn.c: a connection's life: requests one after another, in pieces, ahead of time and
+ * wrong; clients that leave; handlers that answer late, or never hear that nobody listens. */
+#include "check.h"
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "httpd_peer.h"
+
+static void on_close(struct httpd_request *req, void *user) {
+  struct peer *p = user;
+  assert(p->held == req);
+  assert(httpd_user(req) == user);
+  httpd_reply(req, 200, NULL, NULL, 0); /* nobody hears it; must do no harm */
+  p->held = NULL;
+  p->closes++;
+}
+
+static void answer_later(struct loop_timer *timer) {
+  struct peer *p = CONTAINER_OF(timer, struct peer, timer);
+  struct httpd_request *req = p->held;
+  p->held = NULL;
+  httpd_reply(req, 200, NULL, httpd_path(req), strlen(httpd_path(req)));
+}
+
+/* /echo says what it got; /later answers in 1 ms; /hold and /hold-stream wait with on_close, /deaf
+ * and /deaf-stream without. */
+static void on_request(void *user, struct httpd_request *req) {
+  struct peer *p = user;
+  const char *path = httpd_path(req);
+  size_t len;
+  const char *body = httpd_body(req, &len);
+  p->requests++;
+  assert(httpd_user(req) == NULL);
+  assert(httpd_loop(req) == p->loop);
+  assert(httpd_received_ns(req) == loop_now(p->loop) || !strcmp(httpd_query(req), "ahead"));
+  if (!strncmp(path, "/echo", 5)) {
+    struct buf b;
+    const char *x = httpd_header(req, "x-say");
+    buf_init(&b, BUF_MAX_OWN);
+    buf_printf(&b, "%s %s ?%s %s [", httpd_method(req), path, httpd_query(req), x ? x : "-");
+    buf_put(&b, body, len);
+    buf_puts(&b, "]");
+    httpd_reply(req, 200, NULL, b.data, b.len);
+    buf_free(&b);
+    return;
+  }
+  assert(!p->held); /* one request at a time */
+  p->held = req;
+  httpd_set_user(req, p);
+  if (!strcmp(path, "/later")) {
+    loop_timer_init(&p->timer, answer_later);
+    loop_timer_set(p->loop, &p->timer, loop_now(p->loop) + NS_PER_MS);
+  }
+  if (strstr(path, "stream"))
+    httpd_stream(req, 200, NULL);
+  if (strstr(path, "hold"))
+    httpd_on_close(req, on_close);
+}
+
+static void start(struct peer *p) {
+  *p = (struct peer){.options = {.on_request = on_request, .max_body = 1000, .max_headers = 1000}};
+  peer_start(p);
+}
+
+static void expect_answer(int fd, const char *body) {
+  char text[2048];
+  snprintf(text, sizeof text,
+           "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\nConnection: keep-alive\r\n\r\n%s",
+           strlen(body), body);
+  peer_expect(fd, text);
+}
+
+static void a_connection_serves_many_requests(void **state) {
+  (void)state;
+  struct peer p;
+  start(&p);
+  int fd = peer_connect(&p);
+  for (int i = 0; i < 100; i++) {
+    peer_send(fd, "POST /echo?a=1 HTTP/1.1\r\nX-Say: hi\r\nContent-Length: 4\r\n\r\nbody");
+    expect_answer(fd, "POST /echo ?a=1 hi [body]");
+    peer_send(fd, "GET /echo HTTP/1.1\r\n\r\n");
+    expect_answer(fd, "GET /echo ? - []");
+  }
+  close(fd);
+  peer_stop(&p);
+  assert_int_equal(p.requests, 200);
+}
+
+static void a_request_may_come_byte_by_byte(void **state) {
+  (void)state;
+  struct peer p;
+  start(&p);
+  int fd = peer_connect(&p), one = 1;
+  setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof one);
+  const char *text = "POST /echo?x HTTP/1.1\r\nX-Say: slow\r\nTransfer-Encoding: chunked\r\n\r\n"
+                     "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+  for (const char *at = text; *at; at++) {
+    char byte[2] = {*at, 0};
+    peer_send(fd, byte);
+    if (at[1])
+      peer_do(&p, peer_look); /* lets the loop take it by itself */
+  }
+  expect_answer(fd, "POST /echo ?x slow [abcde]");
+  close(fd);
+  peer_stop(&p);
+}
+
+/* Three at once, the middle one answered late: answers keep the order of the requests. */
+static void pipelined_requests_wait_for_their_turn(void **state) {
+  (void)state;
+  struct peer p;
+  start(&p);
+  int fd = peer_connect(&p);
+  for (int i = 0; i < 20; i++) {
+    peer_send(fd, "GET /echo1 HTTP/1.1\r\n\r\nGET /later?ahead HTTP/1.1\r\n\r\n"
+                  "POST /echo2?ahead HTTP/1.1\r\nContent-Length: 5\r\n\r\n12345"
+                  "GET /later?ahead HTTP/1.1\r\n\r\nGET /echo3?ahead HTTP/1.1\r\n\r\n");
+    expect_answer(fd, "GET /echo1 ? - []");
+    expect_answer(fd, "/later");
+    expect_answer(fd, "POST /echo2 ?ahead - [12345]");
+    expect_answer(fd, "/later");
+    expect_answer(fd, "GET /echo3 ?ahead - []");
+  }
+  close(fd);
+  peer_stop(&p);
+  assert_int_equal(p.requests, 100);
+}
+
+static void release_held(struct peer *p) {
+  struct httpd_request *req = p->held;
+  p->held = NULL;
+  httpd_reply(req, 200, NULL, "released", 8);
+}
+
+/* More than the server keeps ahead: it stops reading, and loses nothing. */
+static void a_flood_behind_a_slow_answer_is_held_back(void **state) {
+  (void)state;
+  struct peer p;
+  start(&p);
+  int fd = peer_connect(&p), flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+  static const char request[] =
+      "GET /echo?ahead HTTP/1.1\r\nX-Say: 0123456789012345678901234567890\r\n\r\n";
+  size_t len = sizeof request - 1, sent = 0, at = 0;
+  peer_send(fd, "GET /hold HTTP/1.1\r\n\r\n");
+  for (int idle = 0; idle < 30 && sent < 64u << 20;) { /* until the kernel's buffers are full */
+    ssize_t n = send(fd, request + at, len - at, flags);
+    if (n > 0) {
+      sent += (size_t)n;
+      at = (at + (size_t)n) % len;
+      idle = 0;
+    } else {
+      clock_sleep_ns(2 * NS_PER_MS);
+      idle++;
+    }
+  }
+  assert_true(sent > 256 * 1024 && sent < 64u << 20);
+  peer_do(&p, release_held);
+  expect_answer(fd, "released");
+  for (size_t i = 0; i < sent / len; i++)
+    expect_answer(fd, "GET /echo ?ahead 0123456789012345678901234567890 []");
+  if (at)
+    peer_send(fd, request + at);
+  if (at)
+    expect_answer(fd, "GET /echo ?ahead 0123456789012345678901234567890 []");
+  close(fd);
+  peer_stop(&p);
+}
+
+static void continue_is_said_when_the_body_is_awaited(void **state) {
+  (void)state;
+  struct peer p;
+  start(&p);
+  int fd = peer_connect(&p);
+  peer_send(fd, "POST /echo HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+  peer_expect(fd, "HTTP/1.1 100 Continue\r\n\r\n");
+  peer_send(fd, "abc");
+  expect_answer(fd, "POST /echo ? - [abc]");
+  /* the body is already there: nothing to say */
+  peer_send(fd, "POST /echo HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc");
+  expect_answer(fd, "POST /echo ? - [abc]");
+  close(fd);
+  peer_stop(&p);
+}
+
+static void check_refused(struct peer *p, const char *request, const char *status,
+                          const char *why) {
+  char text[512];
+  int fd = peer_connect(p);
+  peer_send(fd, request);
+  snprintf(text, sizeof text,
+           "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
+           "Connection: close\r\n\r\n%s\n",
+           status, strlen(why) + 1, why);
+  peer_expect(fd, text);
+  assert_int_equal(peer_end(fd), 0); /* an end, not a reset, although bytes were not read */
+}
+
+static void bad_input_is_answered_and_ends_the_connection(void **state) {
+  (void)state;
+  struct peer p;
+  char text[8192] = "GET / HTTP/1.1\r\nX: ";
+  start(&p);
+  check_refused(&p, "nonsense\r\n\r\n and more", "400 Bad Request", "Invalid method encountered");
+  check_refused(&p, "POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n0123456789",
+                "413 Content Too Large", "the body is longer than 1000 bytes");
+  check_refused(&p, "POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 1001\r\n\r\n",
+                "413 Content Too Large", "the body is longer than 1000 bytes");
+  memset(text + strlen(text), 'y', 4000);
+  check_refused(&p, text, "431 Request Header Fields Too Large",
+                "request line and headers are longer than 1000 bytes");
+  check_refused(&p, "GET / HTTP/2.0\r\n\r\n", "505 HTTP Version Not Supported",
+                "HTTP/1.0 and HTTP/1.1 are spoken here");
+  int fd = peer_connect(&p); /* behind a good one */
+  peer_send(fd, "GET /echo HTTP/1.1\r\n\r\nnonsense\r\n\r\n");
+  expect_answer(fd, "GET /echo ? - []");
+  peer_expect(fd, "HTTP/1.1 400 Bad Request\r\n");
+  close(fd);
+  peer_stop(&p);
+  assert_int_equal(p.requests, 1);
+}
+
+/* A client that goes on sending after its refusal still gets to read it. */
+static void a_refusal_survives_the_rest_of_the_upload(void **state) {
+  (void)state;
+  struct peer p;
+  start(&p);
+  int fd = peer_connect(&p);
+  char *body = mem_alloc(100001);
+  memset(body, 'b', 100000);
+  body[100000] = '\0';
+  peer_send(fd, "POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n");
+  peer_send(fd, body);
+  peer_expect(fd, "HTTP/1.1 413 Content Too Large\r\n");
+  mem_free(body);
+  close(fd);
+  peer_stop(&p);
+}
+
+/* ---- clients that leave ---- */
+
+static void count_connections(struct peer *p) {
+  p->accepts = (int)httpd_connections(p->server);
+}
+
+static void wait_until_empty(struct peer *p) {
+  p->accepts = -1;
+  for (int i = 0; i < 5000 && p->accepts; i++) {
+    peer_do(p, count_connections);
+    clock_sleep_ns(NS_PER_MS);
+  }
+  assert_int_equal(p->accepts, 0);
+}
+
+static void check_leaves(const char *path, bool reset) {
+  struct peer p;
+  char text[100];
+  start(&p);
+  int fd = peer_connect(&p);
+  snprintf(text, sizeof text, "GET %s HTTP/1.1\r\n\r\n", path);
+  peer_send(fd, text);
+  peer_wait(&p, &p.requests, 1);
+  if (reset) {
+    struct linger now = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  }
+  close(fd);
+  peer_wait(&p, &p.closes, 1);
+  wait_until_empty(&p);
+  peer_stop(&p);
+  assert_int_equal(p.closes, 1); /* once, also after the server closed */
+}
+
+static void a_client_that_leaves_is_told_once(void **state) {
+  (void)state;
+  check_leaves("/hold", false);
+  check_leaves("/hold", true);
+  check_leaves("/hold-stream", false);
+  check_leaves("/hold-stream", true);
+}
+
+static void write_to_held(struct peer *p) {
+  for (int i = 0; i < 3 && p->held; i++)
+    httpd_write(p->held, "data", 4); /* on_close must not run in here */
+}
+
+/* The reset is first seen by a write: on_close comes after it, not inside. */
+static void a_failed_write_is_told_later_and_once(void **state) {
+  (void)state;
+  for (int round = 0; round < 20; round++) {
+    struct peer p;
+    start(&p);
+    int fd = peer_connect(&p);
+    peer_send(fd, "GET /hold-stream HTTP/1.1\r\n\r\n");
+    peer_wait(&p, &p.requests, 1);
+    struct linger now = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    close(fd);
+    peer_do(&p, write_to_held);
+    peer_wait(&p, &p.closes, 1);
+    peer_stop(&p);
+    assert_int_equal(p.closes, 1);
+  }
+}
+
+static void write_deaf(struct peer *p) {
+  httpd_write(p->held, "lost", 4);
+  httpd_raw(p->held, "lost", 4);
+  p->accepts = (int)httpd_pending(p->held);
+  httpd_end(p->held);
+}
+
+static void reset_deaf(struct peer *p) {
+  httpd_reset_connection(p->held);
+}
+
+static void close_deaf(struct peer *p) {
+  httpd_close_connection(p->held);
+}
+
+/* Without on_close the request stays valid until it is answered, long after the client left. */
+static void check_deaf(const char *request, void (*finish)(struct peer *)) {
+  struct peer p;
+  start(&p);
+  int fd = peer_connect(&p);
+  peer_send(fd, request);
+  peer_wait(&p, &p.requests, 1);
+  close(fd);
+  wait_until_empty(&p);
+  peer_do(&p, finish); /* the sanitizers see a leak or a use after free */
+  assert_int_equal(p.accepts, 0);
+  peer_stop(&p);
+}
+
+static void a_handler_without_on_close_may_answer_nobody(void **state) {
+  (void)state;
+  check_deaf("GET /deaf HTTP/1.1\r\n\r\n", release_held);
+  check_deaf("GET /deaf HTTP/1.1\r\nConnection: close\r\n\r\n", release_held);
+  check_deaf("GET /deaf-stream HTTP/1.1\r\n\r\n", write_deaf);
+  check_deaf("GET /deaf HTTP/1.1\r\n\r\n", reset_deaf);
+  check_deaf("GET /deaf HTTP/1.1\r\n\r\n", close_deaf);
+}
+
+static void half_a_request_and_then_the_end_is_no_request(void **state) {
+  (void)state;
+  struct peer p;
+  start(&p);
+  int fd = peer_connect(&p);
+  peer_send(fd, "POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nab");
+  shutdown(fd, SHUT_WR);
+  assert_int_equal(peer_end(fd), 0);
+  wait_until_empty(&p);
+  peer_stop(&p);
+  assert_int_equal(p.requests, 0);
+}
+
+/* Answered at once, so the client's own end in the same packet train does not cut it. */
+static void an_answer_given_at_once_reaches_a_client_that_shut_its_side(void **state) {
+  (void)state;
+  struct peer p;
+  start(&p);
+  int fd = peer_connect(&p);
+  peer_send(fd, "GET /echo1 HTTP/1.1\r\n\r\nGET /echo2 HTTP/1.1\r\n\r\n");
+  shutdown(fd, SHUT_WR);
+  expect_answer(fd, "GET /echo1 ? - []");
+  expect_answer(fd, "GET /echo2 ? - []");
+  assert_int_equal(peer_end(fd), 0);
+  peer_stop(&p);
+}
+
+/* A client that never ends its side is cut after a second. */
+static void a_finished_connection_does_not_linger_for_ever(void **state) {
+  (void)state;
+  struct peer p;
+  start(&p);
+  int fd = peer_connect(&p);
+  peer_send(fd, "GET /echo HTTP/1.1\r\nConnection: close\r\n\r\n");
+  peer_expect(fd,
+              "HTTP/1.1 200 OK\r\nContent-Length: 16\r\nConnection: close\r\n\r\nGET /echo ? - []");
+  wait_until_empty(&p);
+  close(fd);
+  peer_stop(&p);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_connection_serves_many_requests),
+      cmocka_unit_test(a_request_may_come_byte_by_byte),
+      cmocka_unit_test(pipelined_requests_wait_for_their_turn),
+      cmocka_unit_test(a_flood_behind_a_slow_answer_is_held_back),
+      cmocka_unit_test(continue_is_said_when_the_body_is_awaited),
+      cmocka_unit_test(bad_input_is_answered_and_ends_the_connection),
+      cmocka_unit_test(a_refusal_survives_the_rest_of_the_upload),
+      cmocka_unit_test(a_client_that_leaves_is_told_once),
+      cmocka_unit_test(a_failed_write_is_told_later_and_once),
+      cmocka_unit_test(a_handler_without_on_close_may_answer_nobody),
+      cmocka_unit_test(half_a_request_and_then_the_end_is_no_request),
+      cmocka_unit_test(an_answer_given_at_once_reaches_a_client_that_shut_its_side),
+      cmocka_unit_test(a_finished_connection_does_not_linger_for_ever),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
