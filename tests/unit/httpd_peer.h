@@ -28,6 +28,8 @@ struct peer {
   struct loop_timer timer;
   int requests, closes, accepts;
   bool refuse;
+  const int *watched; /* of peer_wait */
+  int seen;
 };
 
 struct peer_call {
@@ -88,18 +90,19 @@ static inline void peer_stop(struct peer *p) {
 }
 
 static inline void peer_look(struct peer *p) {
-  (void)p;
+  p->seen = p->watched ? *p->watched : 0;
 }
 
 /* Waits until *count, changed on the server's thread, has that value; 5 s at most. */
 static inline void peer_wait(struct peer *p, const int *count, int value) {
+  p->watched = count;
   for (int i = 0; i < 5000; i++) {
-    peer_do(p, peer_look); /* orders our read after the server's writes */
-    if (*count == value)
+    peer_do(p, peer_look);
+    if (p->seen == value)
       return;
     clock_sleep_ns(NS_PER_MS);
   }
-  fail_msg("waited for %d, still %d", value, *count);
+  fail_msg("waited for %d, still %d", value, p->seen);
 }
 
 /* ---- the client ---- */
