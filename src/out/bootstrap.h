@@ -11,7 +11,7 @@
 #include "base/base.h"
 
 #define BOOTSTRAP_UNITS 32768
-#define BOOTSTRAP_MAX_SAMPLES ((size_t)1 << 24) /* of one job; above, the caller thins out */
+#define BOOTSTRAP_MAX_SAMPLES ((size_t)1 << 25) /* of one job */
 
 struct bootstrap_job {
   const double *x;         /* n values; ascending when n_probs > 0 */

@@ -80,8 +80,10 @@ static uint32_t tags_number(struct table *t, const char *json) {
     MEM_GROW(t->tag_values, t->n_tag_values, t->cap_tag_values);
     const char *text = t->tags.items[t->n_tag_values];
     struct value v;
-    if (json_parse(text, strlen(text), &v, NULL))
+    if (json_parse(text, strlen(text), &v, NULL) || v.kind != VALUE_OBJECT) {
+      value_free(&v);
       v = value_object();
+    }
     t->tag_values[t->n_tag_values++] = v;
   }
   return number;
@@ -227,6 +229,7 @@ void table_add_sample(struct table *t, const struct sample *s) {
   if (s->measured && s->is_generation && s->error == SAMPLE_OK && s->n_gaps)
     add_gaps(t, row, s);
   t->n_rows++;
+  t->has_generation = t->has_generation || s->is_generation;
   keep_detail(&t->detail[s->error], s->error_detail);
 }
 

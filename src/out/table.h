@@ -101,6 +101,7 @@ struct table {
 
   struct table_window *windows;
   size_t n_windows, cap_windows;
+  bool has_generation; /* any chat, completions or responses request at all */
   uint32_t n_clusters; /* after table_finish */
 };
 

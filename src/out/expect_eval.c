@@ -1,0 +1,248 @@
+/* expect_eval.c: judging expectations against a finished table.
+ *
+ * Bounds are held against point estimates; equivalence claims against the 95 % interval of the
+ * difference, resampled by session (sessions that both sides share stay paired). */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "out/bootstrap.h"
+#include "out/expect.h"
+#include "out/series.h"
+#include "out/stats.h"
+
+static const char *const op_text[] = {"<", "<=", ">", ">=", "="};
+
+void expect_format(double x, enum units_kind kind, const char *unit, char *out, size_t size) {
+  if (!isfinite(x)) {
+    snprintf(out, size, "—");
+    return;
+  }
+  switch (kind) {
+  case UNITS_TIME:
+    units_format_seconds(x, out, size);
+    return;
+  case UNITS_BYTES:
+    units_format_bytes(x, out, size);
+    return;
+  case UNITS_RATIO:
+    snprintf(out, size, "%.4g %%", x * 100);
+    return;
+  case UNITS_RATE:
+    snprintf(out, size, "%.4g/s", x);
+    return;
+  case UNITS_NONE:
+  case UNITS_ANY:
+    break;
+  }
+  snprintf(out, size, "%.6g%s%s", x, unit ? " " : "", unit ? unit : "");
+}
+
+/* A metric's unit behind plain numbers, where it reads well: "812 tokens", but not "3 ratio". */
+static const char *unit_of(const struct expect *e) {
+  return e->kind == UNITS_NONE && e->left.stat != STAT_COUNT ? e->left.metric->unit : NULL;
+}
+
+static void format(const struct expect *e, double x, char *out, size_t size) {
+  expect_format(x, e->kind, unit_of(e), out, size);
+}
+
+struct term_value {
+  struct series series;
+  double value;
+  char why[240]; /* why there is no value; "" when there is one */
+};
+
+/* Why a series is empty, in the words of who wrote the expectation. */
+static void explain_empty(const struct expect_term *term, const struct table *t, char *out,
+                          size_t size) {
+  struct filter_use use;
+  filter_use_init(&use, &term->filter, t);
+  const char *near, *tag = filter_unknown_tag(&use, &near);
+  if (term->metric->domain == METRIC_LATER)
+    snprintf(out, size, "no data: %s needs %s, which this run has not", term->metric->name,
+             term->metric->needs);
+  else if (tag && near)
+    snprintf(out, size, "no data: nothing has the tag \"%s\" (did you mean \"%s\"?)", tag, near);
+  else if (tag)
+    snprintf(out, size, "no data: nothing has the tag \"%s\"", tag);
+  else if (use.no_arm)
+    snprintf(out, size, "no data: the arm \"%s\" has measured nothing", term->filter.arm);
+  else if (term->filter.n)
+    snprintf(out, size, "no data: nothing measured has %s and these tags", term->metric->name);
+  else if (term->metric->needs)
+    snprintf(out, size, "no data: %s needs %s", term->metric->name, term->metric->needs);
+  else
+    snprintf(out, size, "no data: nothing measured has %s", term->metric->name);
+  filter_use_free(&use);
+}
+
+static void evaluate(const struct expect_term *term, const struct table *t,
+                     const struct metrics *metrics, struct term_value *out) {
+  *out = (struct term_value){.value = NAN};
+  series_collect(&out->series, t, metrics, term->metric, &term->filter);
+  series_sort(&out->series);
+  uint64_t n = out->series.n, needs = stats_quantile_needs(term->p);
+  if (term->metric->domain == METRIC_LATER) {
+    explain_empty(term, t, out->why, sizeof out->why);
+  } else if (term->stat == STAT_COUNT) {
+    out->value = series_stat(&out->series, term->metric, STAT_COUNT, 0);
+  } else if (term->stat == STAT_RATE) {
+    out->value = series_rate(t, metrics, term->metric, &term->filter);
+    if (isnan(out->value))
+      snprintf(out->why, sizeof out->why, "no data: the measurement window has no length");
+  } else if (!n) {
+    explain_empty(term, t, out->why, sizeof out->why);
+  } else if (term->stat == STAT_QUANTILE && n < needs) {
+    snprintf(out->why, sizeof out->why, "too few samples: p%g of %s needs %llu, there are %llu",
+             term->p * 100, term->metric->name, (unsigned long long)needs, (unsigned long long)n);
+  } else {
+    out->value = series_stat(&out->series, term->metric, term->stat, term->p);
+  }
+}
+
+/* ---- bounds ---- */
+
+static bool holds(enum expect_op op, double a, double b) {
+  switch (op) {
+  case EXPECT_LT:
+    return a < b;
+  case EXPECT_LE:
+    return a <= b;
+  case EXPECT_GT:
+    return a > b;
+  case EXPECT_GE:
+    return a >= b;
+  case EXPECT_EQUIVALENT:
+    break;
+  }
+  return false;
+}
+
+static double bound_of(const struct expect *e, double right) {
+  if (!e->has_right)
+    return e->bound;
+  double x = e->factor * right;
+  return e->bound_relative ? x * (1 + e->bound) : x + e->bound;
+}
+
+static void judge_bound(const struct expect *e, const struct term_value *left,
+                        const struct term_value *right, struct expect_result *out) {
+  char a[48], b[48], other[48];
+  out->value = left->value;
+  out->bound = bound_of(e, right->value);
+  out->met = holds(e->op, out->value, out->bound);
+  if (out->met)
+    return;
+  format(e, out->value, a, sizeof a);
+  format(e, out->bound, b, sizeof b);
+  format(e, right->value, other, sizeof other);
+  if (e->has_right && (e->factor < 1 || e->factor > 1 || e->bound < 0 || e->bound > 0))
+    snprintf(out->reason, sizeof out->reason, "%s is not %s %s (the other side is %s)", a,
+             op_text[e->op], b, other);
+  else
+    snprintf(out->reason, sizeof out->reason, "%s is not %s %s", a, op_text[e->op], b);
+}
+
+/* ---- equivalence ---- */
+
+/* Replicates of left − right, or left/right − 1, into diff[]. `right` NULL: against e->bound. */
+static void replicate(const struct expect *e, const struct table *t, const struct term_value *left,
+                      const struct term_value *right, uint32_t replicates, uint64_t seed,
+                      double *diff) {
+  const struct expect_term *terms[] = {&e->left, &e->right};
+  const struct term_value *values[] = {left, right};
+  double *rows[2] = {NULL, NULL};
+  struct bootstrap_job jobs[2];
+  size_t n_jobs = e->has_right ? 2 : 1;
+  for (size_t i = 0; i < n_jobs; i++) {
+    size_t n_probs = terms[i]->stat == STAT_QUANTILE ? 1 : 0;
+    rows[i] = mem_calloc(replicates, (1 + n_probs) * sizeof(double));
+    jobs[i] = (struct bootstrap_job){.x = values[i]->series.x,
+                                     .cluster = values[i]->series.cluster,
+                                     .n = values[i]->series.n,
+                                     .probs = &terms[i]->p,
+                                     .n_probs = n_probs,
+                                     .out = rows[i]};
+  }
+  bootstrap_run(jobs, n_jobs, t->n_clusters, replicates, seed);
+  for (uint32_t r = 0; r < replicates; r++) {
+    double v[2] = {0, e->bound};
+    for (size_t i = 0; i < n_jobs; i++)
+      v[i] = rows[i][r * (1 + jobs[i].n_probs) + jobs[i].n_probs] / values[i]->series.div;
+    diff[r] = e->margin_relative ? v[0] / v[1] - 1 : v[0] - v[1];
+  }
+  mem_free(rows[0]);
+  mem_free(rows[1]);
+}
+
+static bool can_resample(const struct series *s) {
+  return s->x && s->n && s->n <= BOOTSTRAP_MAX_SAMPLES;
+}
+
+static void judge_interval(const struct expect *e, double lo, double hi,
+                           struct expect_result *out) {
+  enum units_kind kind = e->margin_relative ? UNITS_RATIO : e->kind;
+  char d[48], a[48], b[48], m[48];
+  expect_format(out->value, kind, unit_of(e), d, sizeof d);
+  expect_format(lo, kind, unit_of(e), a, sizeof a);
+  expect_format(hi, kind, unit_of(e), b, sizeof b);
+  expect_format(e->margin, kind, unit_of(e), m, sizeof m);
+  out->met = lo >= -e->margin && hi <= e->margin;
+  bool apart = lo > e->margin || hi < -e->margin;
+  snprintf(out->reason, sizeof out->reason, "%s: the difference is %s (95 %%: %s to %s), margin %s",
+           out->met ? "equivalent"
+           : apart  ? "different"
+                    : "undecided",
+           d, a, b, m);
+}
+
+static void judge_equivalence(const struct expect *e, const struct table *t,
+                              const struct term_value *left, const struct term_value *right,
+                              uint64_t seed, struct expect_result *out) {
+  double other = e->has_right ? right->value : e->bound;
+  out->value = e->margin_relative ? left->value / other - 1 : left->value - other;
+  out->bound = e->margin;
+  if (!can_resample(&left->series) || (e->has_right && !can_resample(&right->series))) {
+    snprintf(out->reason, sizeof out->reason,
+             "undecided: only a histogram of the gaps was kept, which gives no interval");
+    return;
+  }
+  size_t n = left->series.n + (e->has_right ? right->series.n : 0);
+  uint32_t sessions = left->series.n_sessions;
+  if (e->has_right && right->series.n_sessions < sessions)
+    sessions = right->series.n_sessions;
+  uint32_t replicates = bootstrap_replicates(n);
+  double *diff = mem_calloc(replicates, sizeof *diff), lo, hi;
+  replicate(e, t, left, right, replicates, seed, diff);
+  if (bootstrap_interval(diff, 1, 0, replicates, sessions, &lo, &hi))
+    judge_interval(e, lo, hi, out);
+  else
+    snprintf(out->reason, sizeof out->reason,
+             "undecided: %u session%s give no interval; run more sessions", sessions,
+             sessions == 1 ? "" : "s");
+  mem_free(diff);
+}
+
+void expect_eval(const struct expect *e, const struct table *t, const struct metrics *metrics,
+                 uint64_t seed, struct expect_result *out) {
+  *out = (struct expect_result){.value = NAN, .bound = NAN};
+  struct term_value left, right = {.value = NAN};
+  evaluate(&e->left, t, metrics, &left);
+  if (e->has_right)
+    evaluate(&e->right, t, metrics, &right);
+  out->n = left.series.n;
+  if (left.why[0] || right.why[0]) {
+    out->value = left.value;
+    if (!right.why[0])
+      out->bound = bound_of(e, right.value);
+    snprintf(out->reason, sizeof out->reason, "%s", left.why[0] ? left.why : right.why);
+  } else if (e->op == EXPECT_EQUIVALENT) {
+    judge_equivalence(e, t, &left, &right, seed, out);
+  } else {
+    judge_bound(e, &left, &right, out);
+  }
+  series_free(&left.series);
+  series_free(&right.series);
+}

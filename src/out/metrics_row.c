@@ -1,0 +1,99 @@
+/* metrics_row.c: the definitions: what a request's stamps and counts say of each metric.
+ *
+ * DESIGN.md, "What is measured", in code. Latencies are those of requests that ended well; failures
+ * stand beside them in every report. */
+#include <math.h>
+
+#include "out/metrics.h"
+
+static double span(uint64_t from, uint64_t to) {
+  return from == SAMPLE_NEVER || to == SAMPLE_NEVER ? NAN : (double)to - (double)from;
+}
+
+static double count(int32_t n) {
+  return n < 0 ? NAN : (double)n;
+}
+
+/* ns per token after the first event; absent, never 0, when undefined. */
+static double tpot(const struct table_row *r) {
+  int32_t n = table_row_output(r), first = r->first_tokens > 0 ? r->first_tokens : 1;
+  double time = span(r->first_token, r->last_token);
+  return n < 0 || n <= first || !(time > 0) ? NAN : time / (n - first);
+}
+
+static double cached_ratio(const struct table_row *r) {
+  int32_t n = table_row_prompt(r);
+  return r->cached_tokens < 0 || n <= 0 ? NAN : (double)r->cached_tokens / n;
+}
+
+static double goodput(const struct metrics *m, const struct table_row *r) {
+  if (!m->n_slos || (r->error != SAMPLE_OK && !sample_error_failed((enum sample_error)r->error)))
+    return NAN;
+  if (r->error != SAMPLE_OK)
+    return 0;
+  for (size_t i = 0; i < m->n_slos; i++) {
+    const struct metric *metric = m->slos[i].metric;
+    double x = metrics_of_row(m, metric, r);
+    /* A single-token reply has no tpot: nothing to object to. Other gaps in knowledge are a miss.
+     */
+    if (isnan(x) ? metric->id != METRIC_TPOT : x / metrics_divisor(metric) > m->slos[i].max)
+      return 0;
+  }
+  return 1;
+}
+
+double metrics_divisor(const struct metric *metric) {
+  return metric->kind == UNITS_TIME && metric->domain != METRIC_OF_SCRIPT ? 1e9 : 1;
+}
+
+double metrics_of_row(const struct metrics *m, const struct metric *metric,
+                      const struct table_row *r) {
+  bool ok = r->error == SAMPLE_OK, failed = sample_error_failed((enum sample_error)r->error);
+  switch (metric->id) {
+  case METRIC_TTFT:
+    return ok ? span(r->start, r->first_token) : NAN;
+  case METRIC_TTFT_SCHED:
+    return ok ? span(r->sched, r->first_token) : NAN;
+  case METRIC_TTFT_SENT:
+    return ok ? span(r->sent, r->first_token) : NAN;
+  case METRIC_FIRST_VISIBLE:
+    return ok ? span(r->start, r->first_visible) : NAN;
+  case METRIC_TPOT:
+    return ok ? tpot(r) : NAN;
+  case METRIC_OUTPUT_RATE:
+    return ok ? 1e9 / tpot(r) : NAN;
+  case METRIC_E2E:
+    return ok ? span(r->start, r->done) : NAN;
+  case METRIC_START_LAG:
+    return span(r->sched, r->start);
+  case METRIC_CLIENT_OVERHEAD:
+    return r->overhead_ns == SAMPLE_ABSENT ? NAN : (double)r->overhead_ns;
+  case METRIC_ROUTE_FALLBACK:
+    return r->flags & ROW_ROUTED ? (r->flags & ROW_FALLBACK) != 0 : NAN;
+  case METRIC_PROMPT_TOKENS:
+    return ok ? count(table_row_prompt(r)) : NAN;
+  case METRIC_OUTPUT_TOKENS:
+    return ok ? count(table_row_output(r)) : NAN;
+  case METRIC_CACHED_TOKENS:
+    return ok ? count(r->cached_tokens) : NAN;
+  case METRIC_CACHED_RATIO:
+    return ok ? cached_ratio(r) : NAN;
+  case METRIC_TOKEN_COUNT_DIFF:
+    return ok && r->output_tokens >= 0 && r->output_local >= 0
+               ? (double)r->output_tokens - r->output_local
+               : NAN;
+  case METRIC_MEASUREMENT_ERROR:
+    return r->error_ns == SAMPLE_ABSENT ? NAN : (double)r->error_ns;
+  case METRIC_FAILED:
+    return ok || failed ? failed : NAN;
+  case METRIC_INCOMPLETE:
+    return r->error == SAMPLE_CANCELLED ? NAN : r->error == SAMPLE_INCOMPLETE;
+  case METRIC_GOODPUT:
+    return goodput(m, r);
+  case METRIC_REQUESTS:
+    return 1;
+  default:
+    assert(metric->domain == METRIC_OF_REQUEST);
+    return NAN;
+  }
+}

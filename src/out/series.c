@@ -1,0 +1,289 @@
+/* series.c: picks a metric's values out of the table. */
+#include "out/series.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "out/stats.h"
+
+static void push(struct series *s, double x, uint32_t cluster) {
+  if (s->n == s->cap) {
+    s->cap = s->cap ? s->cap * 2 : 64;
+    s->x = mem_resize(s->x, s->cap, sizeof *s->x);
+    s->cluster = mem_resize(s->cluster, s->cap, sizeof *s->cluster);
+  }
+  s->x[s->n] = x;
+  s->cluster[s->n++] = cluster;
+}
+
+void series_free(struct series *s) {
+  mem_free(s->x);
+  mem_free(s->cluster);
+  mem_free(s->own_hist);
+  *s = (struct series){0};
+}
+
+/* Plain HTTP requests count only where a run made no generation request at all. */
+static bool in_scope(const struct table *t, const struct table_row *r) {
+  return (r->flags & ROW_GENERATION) || !t->has_generation;
+}
+
+static bool first_assumed(const struct table_row *r) {
+  return r->first_tokens <= 0;
+}
+
+static void of_requests(struct series *s, const struct table *t, const struct metrics *m,
+                        const struct metric *metric, const struct filter_use *use) {
+  bool counts = metric->indicator;
+  s->cap = t->n_rows;
+  s->x = mem_resize(NULL, s->cap, sizeof *s->x);
+  s->cluster = mem_resize(NULL, s->cap, sizeof *s->cluster);
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if (!(r->flags & ROW_MEASURED) || !(counts ? in_scope(t, r) : r->flags & ROW_GENERATION) ||
+        !filter_match_row(use, r))
+      continue;
+    double x = metrics_of_row(m, metric, r);
+    if (isnan(x)) {
+      s->rejected++;
+      continue;
+    }
+    push(s, x, r->cluster);
+    if (metric->id == METRIC_TPOT)
+      s->assumed += first_assumed(r);
+  }
+}
+
+static void of_dropped_gaps(struct series *s, const struct table *t, const struct metric *metric,
+                            const struct filter_use *use) {
+  bool per_token = metric->id == METRIC_ITL_TOKEN;
+  s->own_hist = MEM_NEW(struct hist);
+  hist_init(s->own_hist);
+  for (size_t i = 0; i < t->n_arm_hists; i++) {
+    uint16_t arm = i ? (uint16_t)(i - 1) : TABLE_NO_ARM;
+    if (t->arm_hists[i] && (use->any_arm || (!use->no_arm && arm == use->arm)))
+      hist_merge(s->own_hist, per_token ? &t->arm_hists[i]->itl_token : &t->arm_hists[i]->itl);
+  }
+  s->hist = s->own_hist;
+  s->n = s->hist->n;
+}
+
+static void of_gaps(struct series *s, const struct table *t, const struct metric *metric,
+                    const struct filter_use *use) {
+  if (t->gaps_dropped) {
+    of_dropped_gaps(s, t, metric, use);
+    return;
+  }
+  bool per_token = metric->id == METRIC_ITL_TOKEN;
+  if (per_token && !t->gap_tokens)
+    return;
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if (!r->n_gaps || !filter_match_row(use, r))
+      continue;
+    for (uint64_t g = r->gaps; g < r->gaps + r->n_gaps; g++) {
+      if (!per_token)
+        push(s, t->gaps[g], r->cluster);
+      else if (t->gap_tokens[g])
+        push(s, (double)t->gaps[g] / t->gap_tokens[g], r->cluster);
+    }
+  }
+}
+
+static void of_sessions(struct series *s, const struct table *t, const struct metric *metric,
+                        const struct filter_use *use) {
+  for (size_t i = 0; i < t->n_sessions; i++) {
+    const struct table_session *r = &t->sessions[i];
+    if (!r->measured || !filter_match_session(use, r))
+      continue;
+    if (metric->id == METRIC_SESSIONS)
+      push(s, 1, r->cluster);
+    else if (r->error == SAMPLE_OK && r->end >= r->start)
+      push(s, (double)(r->end - r->start), r->cluster);
+  }
+}
+
+/* One value per replica: its part of the requests that match everything else. A replica asked for
+ * by name keeps its place among all of them. */
+static void of_replicas(struct series *s, const struct table *t, const struct filter *f) {
+  struct filter others = {0};
+  const char *wanted = NULL;
+  struct filter_cond *conds = f && f->n ? mem_calloc(f->n, sizeof *conds) : NULL;
+  if (f) {
+    others.arm = f->arm;
+    others.conds = conds;
+    for (size_t i = 0; i < f->n; i++)
+      if (f->conds[i].kind == FILTER_REPLICA)
+        wanted = f->conds[i].text;
+      else
+        conds[others.n++] = f->conds[i];
+  }
+  struct filter_use use;
+  filter_use_init(&use, &others, t);
+  uint64_t *counts = mem_calloc(t->replicas.n, sizeof *counts), all = 0;
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if ((r->flags & ROW_MEASURED) && in_scope(t, r) && r->replica != TABLE_NO_REPLICA &&
+        filter_match_row(&use, r)) {
+      counts[r->replica]++;
+      all++;
+    }
+  }
+  for (size_t i = 0; i < t->replicas.n && all; i++)
+    if (!wanted || strcmp(wanted, t->replicas.items[i]) == 0)
+      push(s, (double)counts[i] / (double)all, 0);
+  mem_free(counts);
+  mem_free(conds);
+  filter_use_free(&use);
+}
+
+static void of_script(struct series *s, const struct table *t, const struct metric *metric,
+                      const struct filter_use *use) {
+  int64_t name = names_find(&t->value_names, metric->name);
+  for (size_t i = 0; i < t->n_values && name >= 0; i++) {
+    const struct table_value *v = &t->values[i];
+    if (v->name == (uint32_t)name && v->measured && !isnan(v->value) && filter_match_value(use, v))
+      push(s, v->value * metric->scale, v->cluster);
+  }
+}
+
+static uint32_t count_sessions(const struct series *s, uint32_t n_clusters) {
+  if (!s->x || !n_clusters)
+    return 0;
+  uint8_t *seen = mem_calloc(n_clusters, 1);
+  uint32_t n = 0;
+  for (size_t i = 0; i < s->n; i++) {
+    n += !seen[s->cluster[i]];
+    seen[s->cluster[i]] = 1;
+  }
+  mem_free(seen);
+  return n;
+}
+
+void series_collect(struct series *s, const struct table *t, const struct metrics *m,
+                    const struct metric *metric, const struct filter *f) {
+  *s = (struct series){.div = metrics_divisor(metric)};
+  struct filter_use use;
+  filter_use_init(&use, f, t);
+  switch (metric->domain) {
+  case METRIC_OF_REQUEST:
+    of_requests(s, t, m, metric, &use);
+    break;
+  case METRIC_OF_GAP:
+    of_gaps(s, t, metric, &use);
+    break;
+  case METRIC_OF_SESSION:
+    of_sessions(s, t, metric, &use);
+    break;
+  case METRIC_OF_REPLICA:
+    of_replicas(s, t, f);
+    break;
+  case METRIC_OF_CLIENT:
+    s->hist = &t->probe.timer_late;
+    s->n = s->hist->n;
+    break;
+  case METRIC_OF_SCRIPT:
+    of_script(s, t, metric, &use);
+    break;
+  case METRIC_LATER:
+    break;
+  }
+  filter_use_free(&use);
+  if (metric->domain != METRIC_OF_REPLICA)
+    s->n_sessions = count_sessions(s, t->n_clusters);
+}
+
+void series_sort(struct series *s) {
+  if (!s->sorted && s->x)
+    stats_sort(s->x, s->cluster, s->n);
+  s->sorted = true;
+}
+
+static double hist_stat(const struct hist *h, enum stat stat, double p) {
+  switch (stat) {
+  case STAT_MEAN:
+  case STAT_SHARE:
+    return hist_mean(h);
+  case STAT_MIN:
+    return h->n ? (double)h->min : NAN;
+  case STAT_MAX:
+    return h->n ? (double)h->max : NAN;
+  case STAT_SUM:
+    return h->sum;
+  case STAT_QUANTILE:
+    return hist_quantile(h, p);
+  case STAT_COUNT:
+  case STAT_RATE:
+    break;
+  }
+  return NAN;
+}
+
+double series_stat(const struct series *s, const struct metric *metric, enum stat stat, double p) {
+  assert(stat != STAT_RATE);
+  if (stat == STAT_COUNT)
+    return metric->indicator ? stats_sum(s->x, s->n) : (double)s->n;
+  if (!s->n)
+    return NAN;
+  if (s->hist)
+    return hist_stat(s->hist, stat, p) / s->div;
+  switch (stat) {
+  case STAT_MEAN:
+  case STAT_SHARE:
+    return stats_mean(s->x, s->n) / s->div;
+  case STAT_SUM:
+    return stats_sum(s->x, s->n) / s->div;
+  case STAT_MIN:
+    assert(s->sorted);
+    return s->x[0] / s->div;
+  case STAT_MAX:
+    assert(s->sorted);
+    return s->x[s->n - 1] / s->div;
+  case STAT_QUANTILE:
+    assert(s->sorted);
+    return stats_quantile(s->x, s->n, p) / s->div;
+  case STAT_COUNT:
+  case STAT_RATE:
+    break;
+  }
+  return NAN;
+}
+
+/* ---- rates ---- */
+
+static double rate_of_row(const struct table *t, const struct metrics *m,
+                          const struct metric *metric, const struct table_row *r) {
+  if (metric->id == METRIC_OUTPUT_TOKENS)
+    return table_window_tokens(t, r);
+  if (metric->id == METRIC_PROMPT_TOKENS) {
+    int32_t n = table_row_prompt(r);
+    return n > 0 && table_in_window(t, r->arm, r->first_token) ? n : 0;
+  }
+  if (!table_in_window(t, r->arm, r->done))
+    return 0;
+  if (metric->id == METRIC_REQUESTS) /* what was cut off was not served */
+    return r->error != SAMPLE_CANCELLED && r->error != SAMPLE_INCOMPLETE;
+  double x = metrics_of_row(m, metric, r);
+  return isnan(x) ? 0 : x;
+}
+
+double series_rate(const struct table *t, const struct metrics *m, const struct metric *metric,
+                   const struct filter *f) {
+  struct filter_use use;
+  filter_use_init(&use, f, t);
+  double seconds = table_window_seconds(t, use.any_arm || use.no_arm ? TABLE_NO_ARM : use.arm);
+  double sum = 0;
+  if (metric->domain == METRIC_OF_REQUEST) {
+    for (size_t i = 0; i < t->n_rows; i++)
+      if (in_scope(t, &t->rows[i]) && filter_match_row(&use, &t->rows[i]))
+        sum += rate_of_row(t, m, metric, &t->rows[i]);
+  } else {
+    struct series s;
+    series_collect(&s, t, m, metric, f);
+    sum = stats_sum(s.x, s.n) / s.div;
+    series_free(&s);
+  }
+  filter_use_free(&use);
+  return seconds > 0 ? sum / seconds : NAN;
+}

@@ -1,0 +1,41 @@
+/* series.h: the values of one metric with the session of each: what statistics are made from. */
+#ifndef OUT_SERIES_H
+#define OUT_SERIES_H
+
+#include "out/filter.h"
+#include "out/metrics.h"
+
+struct series {
+  double *x;         /* in the table's unit (times in ns); divide by `div` */
+  uint32_t *cluster; /* session number of each */
+  size_t n, cap;
+  double div;
+  uint32_t n_sessions; /* different ones among them */
+  bool sorted;
+  /* Set when the values themselves are not kept; then n is its count and x is NULL. Borrowed from
+   * the table, or owned when several had to be merged. */
+  const struct hist *hist;
+  struct hist *own_hist;
+  uint64_t assumed;  /* tpot: of the n, those whose first event was taken to hold one token */
+  uint64_t rejected; /* matched rows that had no such value */
+};
+
+/* Values of measured requests (sessions, gaps …) that match. An indicator's values are 0 and 1.
+ * Histogram metrics ignore the filter's tags: expect_parse refuses those. */
+void series_collect(struct series *s, const struct table *t, const struct metrics *m,
+                    const struct metric *metric, const struct filter *f);
+void series_free(struct series *s);
+/* Ascending, sessions carried along. */
+void series_sort(struct series *s);
+
+/* A statistic in base units; `p` for STAT_QUANTILE. The series must be sorted for quantiles, min
+ * and max. NAN when there is no value. STAT_RATE is series_rate's. */
+double series_stat(const struct series *s, const struct metric *metric, enum stat stat, double p);
+
+/* Per second of the arm's windows, by what happened inside them, whichever session it belonged to:
+ * requests by their end, output tokens by their stamps, sessions and script values when measured.
+ * NAN when no window is known. */
+double series_rate(const struct table *t, const struct metrics *m, const struct metric *metric,
+                   const struct filter *f);
+
+#endif
