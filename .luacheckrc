@@ -3,6 +3,6 @@ std = "lua54"
 max_line_length = 110
 cache = false
 exclude_files = { "build/**" }
-files["tests/lua"] = { globals = { "describe", "it", "expect" } }
-files["examples/**/*_spec.lua"] = { globals = { "describe", "it", "expect" } }
+files["tests/lua"] = { globals = { "describe", "it", "expect", "before_each", "after_each" }, max_line_length = 120 }
+files["examples/**/*_spec.lua"] = { globals = { "describe", "it", "expect", "before_each", "after_each" } }
 files["lua/meta"] = { ignore = { "212", "111", "112", "113", "131" } }

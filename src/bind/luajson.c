@@ -113,11 +113,21 @@ static int json_lua_array(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   bind_push_array(L);
-  lua_Integer n = lua_istable(L, 1) ? (lua_Integer)lua_rawlen(L, 1) : 0;
-  for (lua_Integer i = 1; i <= n; i++) {
-    lua_rawgeti(L, 1, i);
-    lua_rawseti(L, 2, i);
+  if (!lua_istable(L, 1))
+    return 1;
+  lua_Integer n = (lua_Integer)lua_rawlen(L, 1), entries = 0;
+  lua_pushnil(L);
+  while (lua_next(L, 1)) {
+    if (!lua_isinteger(L, -2) || lua_tointeger(L, -2) < 1 || lua_tointeger(L, -2) > n)
+      bind_raise(L, "json.array: the list has holes or other keys (json.null stands for an absent "
+                    "item)");
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, 2);
+    entries++;
   }
+  if (entries != n)
+    bind_raise(L, "json.array: the list has holes (json.null stands for an absent item)");
   return 1;
 }
 

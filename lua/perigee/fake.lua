@@ -1,0 +1,277 @@
+-- A virtual user that only pretends: perigee.test.vu. It records what a script does, answers from a
+-- list of replies and moves a clock of its own. Children run one after the other, each on a clock
+-- that starts at its parent's time; the parent goes on at the time of the last one.
+local core = require "perigee.core"
+local gen = require "perigee.gen"
+local json = require "perigee.json"
+
+local fake = {}
+
+local Vu = {}
+Vu.__index = Vu
+Vu.__name = "fake virtual user"
+
+local Task = {}
+Task.__index = Task
+
+local OPTIONS = { "fleet", "params", "replies", "route", "seed", "session", "shared" }
+
+local function new_fleet(opts)
+  opts = opts or {}
+  return {
+    model = opts.model or "test-model",
+    tenant = opts.tenant,
+    gateway = opts.gateway,
+    simulated = true,
+    replicas = opts.replicas or { { id = "r0", url = "http://127.0.0.1:1" } },
+  }
+end
+
+--- A fake virtual user.
+function fake.new(opts)
+  opts = core.options(opts, "test.vu", OPTIONS)
+  local record = { -- shared with its children
+    requests = {}, slept = {}, records = {}, checks = {}, logs = {},
+    branches = 0, counters = {}, inflight = {}, replies = opts.replies, replied = 0,
+  }
+  local vu = setmetatable({
+    id = 1,
+    session = opts.session or 0,
+    rng = gen.rng(("%s/%d"):format(opts.seed or 1, opts.session or 0)),
+    params = opts.params or {},
+    shared = opts.shared,
+    fleet = new_fleet(opts.fleet),
+    route = opts.route,
+    branch_id = 0,
+    tags = {},
+    clock = 0,
+    record_of = record,
+  }, Vu)
+  for _, name in ipairs { "requests", "slept", "records", "checks", "logs" } do
+    vu[name] = record[name]
+  end
+  return vu
+end
+
+--- The time on the fake clock, s.
+function Vu:now()
+  return self.clock
+end
+
+--- Moves the clock.
+function Vu:sleep(seconds)
+  seconds = core.seconds(seconds, "vu:sleep")
+  if seconds < 0 then
+    core.raise("vu:sleep: the time must not be negative")
+  end
+  table.insert(self.slept, seconds)
+  self.clock = self.clock + seconds
+end
+
+function Vu:record(metric, value, tags)
+  if type(metric) ~= "string" or type(value) ~= "number" then
+    core.raise("vu:record: a metric's name and a number are expected")
+  end
+  table.insert(self.records, { metric = metric, value = value, tags = tags })
+end
+
+function Vu:check(name, ok)
+  table.insert(self.checks, { name = name, ok = ok and true or false })
+  return ok and true or false
+end
+
+function Vu:tag(key, value)
+  if key == "turn" or key == "step" then
+    core.raise("vu:tag: turn and step are kept by conversations")
+  end
+  self.tags[key] = value
+end
+
+function Vu:log(...)
+  local words = {}
+  for i = 1, select("#", ...) do
+    words[i] = tostring((select(i, ...)))
+  end
+  table.insert(self.logs, table.concat(words, " "))
+end
+
+function Vu:branch()
+  self.record_of.branches = self.record_of.branches + 1
+  return self.record_of.branches
+end
+
+function Vu.fail(_, class, detail)
+  error(setmetatable({ class = class, detail = detail }, {
+    __tostring = function(e) return ("%s: %s"):format(e.class, tostring(e.detail)) end,
+  }), 0)
+end
+
+-- ---- routing ----
+
+function Vu:pick_next(counter)
+  local at = self.record_of.counters[counter] or 0
+  self.record_of.counters[counter] = at + 1
+  return at % #self.fleet.replicas + 1
+end
+
+function Vu:inflight(index)
+  return self.record_of.inflight[index] or 0
+end
+
+function Vu:pick(index)
+  self.record_of.inflight[index] = self:inflight(index) + 1
+end
+
+-- Nothing is ever in flight while a fake request is made, so ties are what counts: the replica that
+-- was picked longest ago.
+function Vu:pick_least()
+  return self:pick_next "least_inflight"
+end
+
+-- ---- requests ----
+
+local function default_reply(request)
+  local tokens = request.json and request.json.max_tokens or 16
+  local body = request.body or ""
+  return {
+    status = 200,
+    headers = {},
+    text = gen.text { tokens = tokens, seed = "reply/" .. request.number },
+    tool_calls = {},
+    finish_reason = "length",
+    usage = { prompt_tokens = #body, completion_tokens = tokens, total_tokens = #body + tokens,
+      cached_tokens = 0, reasoning_tokens = 0 },
+    output_tokens = tokens,
+    ttft = 0.05,
+    e2e = 0.1,
+  }
+end
+
+-- What the test says comes back: nothing, a text, a table over the default, a function.
+local function scripted_reply(vu, request)
+  local replies = vu.record_of.replies
+  local reply
+  if type(replies) == "function" then
+    reply = replies(request)
+  elseif replies then
+    vu.record_of.replied = vu.record_of.replied + 1
+    reply = replies[vu.record_of.replied]
+  end
+  if type(reply) == "string" then
+    reply = { text = reply, finish_reason = "stop" }
+  end
+  local full = default_reply(request)
+  for key, value in pairs(reply or {}) do
+    full[key] = value
+  end
+  return full
+end
+
+-- A request as specs look at it: the options, with the body's bytes and what they say.
+local function describe(vu, opts)
+  local request = { number = #vu.requests + 1, at = vu.clock }
+  for key, value in pairs(opts) do
+    request[key] = value
+  end
+  if opts.json ~= nil then
+    request.body = json.encode(opts.json)
+  elseif type(opts.body) == "table" then
+    request.body = json.encode(opts.body)
+  elseif opts.body ~= nil then
+    request.body = tostring(opts.body)
+  end
+  request.json = request.body and json.decode(request.body, { drop_null = true }) or nil
+  local replica = opts.replica and vu.fleet.replicas[opts.replica]
+  request.served = replica and replica.id or nil
+  return request
+end
+
+--- Like vu:http; a failure is nil, class, detail.
+function Vu:try_http(opts)
+  if type(opts) ~= "table" then
+    core.raise("vu:http: options must be a table, got " .. type(opts))
+  end
+  local request = describe(self, opts)
+  table.insert(self.requests, request)
+  local reply = scripted_reply(self, request)
+  self.clock = self.clock + reply.e2e
+  if reply.class then
+    return nil, reply.class, reply.detail or "a scripted failure"
+  end
+  reply.served = reply.served or request.served
+  return reply
+end
+
+--- Answers from the replies.
+function Vu:http(opts)
+  local reply, class, detail = self:try_http(opts)
+  if not reply then
+    self:fail(class, detail)
+  end
+  return reply
+end
+
+-- ---- children ----
+
+local function new_child(parent)
+  local child = {}
+  for key, value in pairs(parent) do
+    child[key] = value
+  end
+  child.rng = parent.rng:split()
+  child.branch_id = parent:branch()
+  child.parent_branch = parent.branch_id
+  child.tags = {}
+  for key, value in pairs(parent.tags) do
+    child.tags[key] = value
+  end
+  return setmetatable(child, Vu)
+end
+
+--- Runs fn(child, item, i) for each item; returns the results in order.
+function Vu:all(list, fn)
+  local results, last = {}, self.clock
+  local children = {}
+  for i = 1, #list do -- generators are split in order, before anything runs
+    children[i] = new_child(self)
+  end
+  for i, child in ipairs(children) do
+    results[i] = fn(child, list[i], i)
+    last = math.max(last, child.clock)
+  end
+  self.clock = last
+  return results
+end
+
+--- Runs fn(child) at once, on its own clock.
+function Vu:spawn(fn)
+  local child = new_child(self)
+  local results = table.pack(fn(child))
+  return setmetatable({ child = child, parent = self, results = results }, Task)
+end
+
+function Task:join()
+  self.parent.clock = math.max(self.parent.clock, self.child.clock)
+  return table.unpack(self.results, 1, self.results.n)
+end
+
+--- Runs one session of a plan on a fake virtual user, and returns the user.
+function fake.session(plan, opts)
+  if type(plan) ~= "table" or type(plan.session) ~= "function" then
+    core.raise("test.session: a plan with a session is expected, got " .. type(plan))
+  end
+  local vu = fake.new(opts)
+  for name, value in pairs(plan.params or {}) do
+    if vu.params[name] == nil then
+      vu.params[name] = type(value) == "table" and value.default or value
+    end
+  end
+  if plan.setup and vu.shared == nil then
+    vu.shared = plan.setup(vu)
+  end
+  vu.route = vu.route or plan.route
+  plan.session(vu)
+  return vu
+end
+
+return fake

@@ -1,0 +1,349 @@
+-- Specs of scripts: describe, it, expect, and a virtual user that only pretends. Time is virtual and
+-- replies are scripted, so a session of an hour is tested in a millisecond. `perigee test FILE…`
+-- runs the files; --stress has the collector run all the time, which finds what a binding forgot to
+-- hold.
+local core = require "perigee.core"
+local fake = require "perigee.fake"
+local values = require "perigee.diff"
+
+local test = {}
+
+test.vu = fake.new
+test.session = fake.session
+
+-- ---- expectations ----
+
+local Expectation = {}
+Expectation.__index = Expectation
+
+local function fail(text)
+  error({ expectation = text }, 0)
+end
+
+--- A value to be judged.
+function test.expect(value)
+  return setmetatable({ value = value }, Expectation)
+end
+
+local function show(value)
+  return values.show(value)
+end
+
+function Expectation:eq(expected)
+  local difference = values.difference(self.value, expected)
+  if difference then
+    fail(difference)
+  end
+  return self
+end
+
+function Expectation:ne(other)
+  if not values.difference(self.value, other) then
+    fail("expected anything but " .. show(other))
+  end
+  return self
+end
+
+local function number(value, what)
+  if type(value) ~= "number" then
+    fail(("expected a number %s, got %s"):format(what, show(value)))
+  end
+  return value
+end
+
+function Expectation:near(expected, tolerance)
+  tolerance = tolerance or 1e-9
+  local value = number(self.value, "near " .. tostring(expected))
+  local close = math.abs(value - expected) <= tolerance
+  if not close then
+    fail(("expected %s within %s, got %s"):format(show(expected), show(tolerance), show(value)))
+  end
+  return self
+end
+
+function Expectation:above(bound)
+  local above = number(self.value, "above " .. tostring(bound)) > bound
+  if not above then
+    fail(("expected more than %s, got %s"):format(show(bound), show(self.value)))
+  end
+  return self
+end
+
+function Expectation:below(bound)
+  local below = number(self.value, "below " .. tostring(bound)) < bound
+  if not below then
+    fail(("expected less than %s, got %s"):format(show(bound), show(self.value)))
+  end
+  return self
+end
+
+local function text_of(value)
+  if type(value) == "string" then
+    return value
+  end
+  local meta = getmetatable(value)
+  return type(value) == "userdata" and type(meta) == "table" and meta.__tostring and tostring(value) or nil
+end
+
+function Expectation:matches(pattern)
+  local text = text_of(self.value)
+  if not text or not text:find(pattern) then
+    fail(("expected a text that matches %s, got %s"):format(show(pattern), show(self.value)))
+  end
+  return self
+end
+
+--- Part of a text, or an element of a list.
+function Expectation:contains(part)
+  local text = text_of(self.value)
+  if text then
+    if not text:find(tostring(part), 1, true) then
+      fail(("expected a text with %s, got %s"):format(show(part), show(self.value)))
+    end
+    return self
+  end
+  if type(self.value) == "table" then
+    for _, element in pairs(self.value) do
+      if not values.difference(element, part) then
+        return self
+      end
+    end
+  end
+  fail(("expected a list with %s, got %s"):format(show(part), show(self.value)))
+end
+
+function Expectation:is_nil()
+  if self.value ~= nil then
+    fail("expected nil, got " .. show(self.value))
+  end
+  return self
+end
+
+function Expectation:is_a(kind)
+  if type(self.value) ~= kind and math.type(self.value) ~= kind then
+    fail(("expected a %s, got %s"):format(kind, show(self.value)))
+  end
+  return self
+end
+
+function Expectation:truthy()
+  if not self.value then
+    fail("expected a true value, got " .. show(self.value))
+  end
+  return self
+end
+
+function Expectation:falsy()
+  if self.value then
+    fail("expected nil or false, got " .. show(self.value))
+  end
+  return self
+end
+
+--- The value, a function, must raise; the message is compared with a Lua pattern.
+function Expectation:errors(pattern)
+  if type(self.value) ~= "function" then
+    fail("expected a function that raises, got " .. show(self.value))
+  end
+  local ok, err = pcall(self.value)
+  if ok then
+    fail("expected an error" .. (pattern and " that matches " .. show(pattern) or "") .. ", none was raised")
+  end
+  local failure = type(err) == "table" and err.class
+  local text = failure and ("%s: %s"):format(failure, tostring(err.detail)) or tostring(err)
+  if pattern and not text:find(pattern) then
+    fail(("expected an error that matches %s, got %s"):format(show(pattern), show(text)))
+  end
+  return self
+end
+
+-- ---- suites ----
+
+local Suite = {}
+Suite.__index = Suite
+
+local function new_suite()
+  return setmetatable({ passed = 0, failed = 0, names = {}, hooks = {}, out = io.stdout }, Suite)
+end
+
+local function message(err)
+  if type(err) == "table" and err.expectation then
+    local line = ""
+    for level = 3, 12 do -- the line of the spec that expected it
+      local info = debug.getinfo(level, "Sl")
+      if not info then
+        break
+      elseif info.currentline > 0 and not info.source:find("^@perigee/") then
+        line = ("%s:%d: "):format(info.short_src, info.currentline)
+        break
+      end
+    end
+    return line .. err.expectation
+  elseif type(err) == "table" and err.class then
+    return ("the session failed: %s: %s"):format(err.class, tostring(err.detail))
+  end
+  return (debug.traceback(tostring(err), 2):gsub("\n%s*%[C%]: in function 'xpcall'.*", ""))
+end
+
+function Suite:report(ok, name, err)
+  self[ok and "passed" or "failed"] = self[ok and "passed" or "failed"] + 1
+  self.out:write(ok and "ok   " or "FAIL ", name, "\n")
+  if not ok then
+    self.out:write("       ", (tostring(err):gsub("\n", "\n       ")), "\n")
+  end
+end
+
+function Suite:run_hooks(kind)
+  for _, hooks in ipairs(self.hooks) do
+    for _, hook in ipairs(hooks[kind]) do
+      hook()
+    end
+  end
+end
+
+function Suite:it(name, fn)
+  local whole = table.concat(self.names, " > ") .. (#self.names > 0 and " > " or "") .. name
+  local ok, err = xpcall(function()
+    self:run_hooks "before"
+    fn()
+    self:run_hooks "after"
+  end, message)
+  self:report(ok, whole, err)
+end
+
+function Suite:describe(name, fn)
+  table.insert(self.names, name)
+  table.insert(self.hooks, { before = {}, after = {} })
+  local ok, err = xpcall(fn, message)
+  if not ok then
+    self:report(false, table.concat(self.names, " > "), err)
+  end
+  table.remove(self.names)
+  table.remove(self.hooks)
+end
+
+-- What a spec file sees besides the standard globals.
+local function environment(suite)
+  local env = {
+    expect = test.expect,
+    describe = function(name, fn) suite:describe(name, fn) end,
+    it = function(name, fn) suite:it(name, fn) end,
+  }
+  local function hook(kind)
+    return function(fn)
+      local hooks = suite.hooks[#suite.hooks]
+      if not hooks then
+        core.raise("before_each and after_each stand inside a describe")
+      end
+      table.insert(hooks[kind], fn)
+    end
+  end
+  env.before_each, env.after_each = hook "before", hook "after"
+  return setmetatable(env, { __index = _G })
+end
+
+local function folder_of(path)
+  return path:match "^(.*)/[^/]*$" or "."
+end
+
+local function run_file(suite, path)
+  local folder, saved = folder_of(path), package.path
+  package.path = ("%s/?.lua;%s/lib/?.lua;%s/../?.lua;%s/../lib/?.lua;%s"):format(folder, folder, folder,
+    folder, saved)
+  local chunk, err = loadfile(path, "t", environment(suite))
+  if chunk then
+    local before = suite.passed + suite.failed
+    local ok
+    ok, err = xpcall(chunk, message)
+    if not ok then
+      suite:report(false, path, err)
+    elseif suite.passed + suite.failed == before then
+      suite:report(false, path, "there is no test in this file: it(\"does something\", function() … end)")
+    end
+  else
+    suite:report(false, path, err)
+  end
+  package.path = saved
+end
+
+-- The collector at full stress: a step with every allocation, and a whole cycle now and then.
+local function stressed(fn)
+  collectgarbage("incremental", 1, 1000, 4)
+  debug.sethook(function() collectgarbage() end, "", 20000)
+  local ok, err = pcall(fn)
+  debug.sethook()
+  collectgarbage("incremental", 200, 100, 13)
+  if not ok then
+    error(err, 0)
+  end
+end
+
+--- Runs spec files; returns passed, failed.
+function test.run(files, opts)
+  opts = core.options(opts, "test.run", { "out", "stress" })
+  local suite = new_suite()
+  suite.out = opts.out or io.stdout
+  for _, path in ipairs(files) do
+    if opts.stress then
+      stressed(function() run_file(suite, path) end)
+    else
+      run_file(suite, path)
+    end
+  end
+  suite.out:write(("%d passed, %d failed\n"):format(suite.passed, suite.failed))
+  return suite.passed, suite.failed
+end
+
+-- Every *_spec.lua and test_*.lua below a folder.
+local function find_specs(folder, found)
+  for _, name in ipairs(core.files(folder) or {}) do
+    local path = folder == "." and name or folder .. "/" .. name
+    if name:sub(-1) == "/" then
+      find_specs(path:sub(1, -2), found)
+    elseif name:find "_spec%.lua$" or name:find "^test_.*%.lua$" then
+      found[#found + 1] = path
+    end
+  end
+  return found
+end
+
+local USAGE = [[
+usage: perigee test [--stress] [FILE.lua | FOLDER]...
+
+Runs specs of scripts: files with describe, it and expect. Without a file: every *_spec.lua and
+test_*.lua below the working directory. A spec finds modules in its own folder, the folder above, and
+lib/ in both. Exit status 1 when a test failed.
+
+  --stress   the collector runs all the time (finds what a C binding forgot to hold)
+]]
+
+--- The command.
+function test.main(args)
+  local files, stress = {}, false
+  for _, arg in ipairs(args) do
+    if arg == "--stress" then
+      stress = true
+    elseif arg == "--help" or arg == "-h" then
+      io.write(USAGE)
+      return 0
+    elseif arg:sub(1, 1) == "-" then
+      io.stderr:write("perigee test: unknown option ", arg, "\n", USAGE)
+      return 2
+    elseif core.files(arg) then
+      find_specs((arg:gsub("/+$", "")), files)
+    else
+      files[#files + 1] = arg
+    end
+  end
+  if #args == 0 or (#args == 1 and stress) then
+    find_specs(".", files)
+  end
+  if #files == 0 then
+    io.stderr:write("perigee test: no spec found; name a file, or a folder with *_spec.lua files\n")
+    return 2
+  end
+  local _, failed = test.run(files, { stress = stress })
+  return failed == 0 and 0 or 1
+end
+
+return test

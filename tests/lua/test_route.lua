@@ -1,0 +1,118 @@
+-- perigee.route: where each policy sends, and that none of them touches what a session says.
+local chat = require "perigee.chat"
+local route = require "perigee.route"
+local test = require "perigee.test"
+
+local FLEET = { replicas = { { id = "a" }, { id = "b" }, { id = "c" } } }
+
+-- The replicas that `sessions` sessions of `n` requests were sent to.
+local function served(policy, sessions, n, fleet)
+  local list = {}
+  for s = 1, sessions do
+    local vu = test.vu { session = s, fleet = fleet or FLEET, route = policy }
+    local conv = chat.new(vu)
+    for _ = 1, n do
+      conv:user "x"
+      conv:send { max_tokens = 1 }
+    end
+    for _, request in ipairs(vu.requests) do
+      list[#list + 1] = request.chosen or "-"
+    end
+  end
+  return list
+end
+
+local function share(list)
+  local count = {}
+  for _, id in ipairs(list) do
+    count[id] = (count[id] or 0) + 1
+  end
+  return count
+end
+
+describe("policies", function()
+  it("direct sends to one, by index or id", function()
+    expect(served(route.direct(2), 1, 2)):eq { "b", "b" }
+    expect(served(route.direct "c", 1, 1)):eq { "c" }
+    expect(served(route.direct(), 1, 1)):eq { "a" }
+    expect(function() served(route.direct "d", 1, 1) end):errors "no replica d among the fleet's 3"
+    expect(function() route.direct(1.5) end):errors "index or id is expected, got float"
+  end)
+
+  it("direct and the default leave a gateway its choice", function()
+    local fleet = { gateway = "http://g", replicas = FLEET.replicas }
+    expect(served(route.direct(), 1, 1, fleet)):eq { "-" }
+    expect(served(nil, 1, 1, fleet)):eq { "-" }
+  end)
+
+  it("round_robin takes turns", function()
+    expect(served(route.round_robin(), 1, 5)):eq { "a", "b", "c", "a", "b" }
+  end)
+
+  it("session_hash keeps a session where it is and spreads sessions", function()
+    local list = served(route.session_hash(), 300, 2)
+    for i = 1, #list, 2 do
+      expect(list[i]):eq(list[i + 1])
+    end
+    for _, n in pairs(share(list)) do
+      expect(n):above(150)
+    end
+    expect(served(route.session_hash(), 20, 1)):eq(served(nil, 20, 1)) -- the default with several
+  end)
+
+  it("random spreads requests, and is the same in every run", function()
+    local list = served(route.random(), 60, 5)
+    for _, n in pairs(share(list)) do
+      expect(n):near(100, 35)
+    end
+    expect(served(route.random(), 60, 5)):eq(list)
+  end)
+
+  it("least_inflight asks the router", function()
+    expect(share(served(route.least_inflight(), 1, 6))):eq { a = 2, b = 2, c = 2 }
+  end)
+
+  it("do not change a session's bytes", function()
+    local function bodies(policy)
+      local vu = test.vu { session = 4, fleet = FLEET, route = policy }
+      local conv = chat.new(vu)
+      for _ = 1, 4 do
+        conv:user(require "perigee.gen".text { tokens = vu.rng:normal(50, 20), rng = vu.rng })
+        conv:send { max_tokens = 10 }
+      end
+      local list = {}
+      for i, r in ipairs(vu.requests) do
+        list[i] = r.body
+      end
+      return list
+    end
+    local plain = bodies(route.direct(1))
+    for _, make in ipairs { route.round_robin, route.random, route.least_inflight, route.session_hash } do
+      expect(bodies(make())):eq(plain)
+    end
+  end)
+
+  it("go into the row", function()
+    local vu = test.vu { fleet = FLEET }
+    local conv = chat.new(vu, { route = function(_, prompt)
+      expect(prompt.api):eq "chat"
+      expect(prompt.conversation.messages):eq(1)
+      return { replica = 3, policy = "mine", reason = "because", fallback = true }
+    end })
+    conv:user "x"
+    conv:send { max_tokens = 1 }
+    local r = vu.requests[1]
+    expect({ r.replica, r.policy, r.chosen, r.route_reason, r.fallback }):eq { 3, "mine", "c", "because", true }
+  end)
+
+  it("that answer nonsense are told so", function()
+    local function send(policy)
+      local conv = chat.new(test.vu { fleet = FLEET }, { route = policy })
+      conv:user "x"
+      conv:send { max_tokens = 1 }
+    end
+    expect(function() send(function() return 2 end) end):errors "the routing policy returned number"
+    expect(function() send(function() return { replica = 9 } end) end):errors "chose replica 9, the fleet has 3"
+    expect(function() send(route.round_robin { count = 1 }) end):errors "did you mean 'counter'"
+  end)
+end)
