@@ -1,0 +1,46 @@
+/* babble.c: deterministic words. */
+#include "sim/babble.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+static const char *const words[64] = {
+    "the",    "cache", "holds",  "every", "block",  "we",    "have",  "seen",   "before", "and",
+    "a",      "new",   "prompt", "walks", "along",  "its",   "chain", "until",  "one",    "name",
+    "is",     "not",   "there",  "then",  "model",  "reads", "what",  "left",   "token",  "by",
+    "slowly", "or",    "fast",   "while", "others", "wait",  "in",    "line",   "for",    "room",
+    "some",   "leave", "early",  "many",  "stay",   "long",  "each",  "turn",   "adds",   "more",
+    "words",  "that",  "next",   "will",  "find",   "again", "when",  "router", "sends",  "it",
+    "to",     "same",  "warm",   "place"};
+
+static uint64_t mix(uint64_t x) {
+  x += UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+  return x ^ x >> 31;
+}
+
+uint64_t babble_key(const uint32_t *tokens, size_t n, uint64_t seed) {
+  return XXH3_64bits_withSeed(tokens, n * sizeof *tokens, mix(seed));
+}
+
+uint32_t babble_length(uint64_t key) {
+  return 16 + (uint32_t)(mix(key ^ 1) & 0xff);
+}
+
+void babble_text(uint64_t key, char *out, size_t n) {
+  size_t at = 0;
+  for (uint64_t i = 2; at < n; i++) {
+    uint64_t draw = mix(key + i);
+    const char *word = words[draw & 63];
+    size_t len = strlen(word);
+    if (len > n - at)
+      len = n - at;
+    memcpy(out + at, word, len);
+    at += len;
+    if (at < n && (draw >> 6 & 15) == 0)
+      out[at++] = '.';
+    if (at < n)
+      out[at++] = ' ';
+  }
+}

@@ -1,0 +1,343 @@
+/* genrequest.c: reading a generation request, and settling what the model will answer. */
+#include "sim/genrequest.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/babble.h"
+#include "sim/prompt.h"
+#include "text/json.h"
+
+enum { SALT_MAX = 1024 };
+
+/* ---- fields ---- */
+
+static bool is_absent(const struct value *v) {
+  return !v || v->kind == VALUE_NULL;
+}
+
+int genrequest_object(const char *body, size_t len, struct value *out, struct apierror *e) {
+  struct err err;
+  if (json_parse(body, len, out, &err))
+    return apierror_set(e, 400, NULL, "body is not valid JSON: %s", err.text);
+  if (out->kind == VALUE_OBJECT)
+    return 0;
+  value_free(out);
+  return apierror_set(e, 400, NULL, "body should be a JSON object");
+}
+
+int genrequest_check_model(const struct value *body, const struct genmodel *model,
+                           struct apierror *e) {
+  const struct value *v = value_get(body, "model");
+  if (is_absent(v))
+    return 0;
+  if (v->kind != VALUE_STRING)
+    return apierror_set(e, 400, "model", "model should be a string");
+  if (strcmp(v->u.string.data, model->name) == 0)
+    return 0;
+  return apierror_set(e, 404, "model", "The model `%.200s` does not exist.", v->u.string.data);
+}
+
+int genrequest_bool(const struct value *body, const char *name, bool *out, struct apierror *e) {
+  const struct value *v = value_get(body, name);
+  if (is_absent(v))
+    return 0;
+  if (v->kind != VALUE_BOOL)
+    return apierror_set(e, 400, name, "%s should be true or false", name);
+  *out = v->u.boolean;
+  return 0;
+}
+
+int genrequest_int(const struct value *body, const char *name, int64_t least, int64_t *out,
+                   struct apierror *e) {
+  const struct value *v = value_get(body, name);
+  int64_t n;
+  if (is_absent(v))
+    return 0;
+  if (!value_to_int(v, &n))
+    return apierror_set(e, 400, name, "%s should be a whole number", name);
+  if (n < least)
+    return apierror_set(e, 400, name, "%s must be at least %lld, got %lld.", name, (long long)least,
+                        (long long)n);
+  *out = n;
+  return 0;
+}
+
+static int get_string(const struct value *body, const char *name, char **out, struct apierror *e) {
+  const struct value *v = value_get(body, name);
+  if (is_absent(v))
+    return 0;
+  if (v->kind != VALUE_STRING)
+    return apierror_set(e, 400, name, "%s should be a string", name);
+  *out = mem_strndup(v->u.string.data, v->u.string.len);
+  return 0;
+}
+
+int genrequest_tokens(const struct value *list, const char *name, const struct genmodel *model,
+                      uint32_t **out, uint32_t *n, struct apierror *e) {
+  size_t count = value_count(list);
+  uint32_t *tokens = mem_calloc(count + 1, sizeof *tokens);
+  for (size_t i = 0; i < count; i++) {
+    int64_t id;
+    int rc = 0;
+    if (!value_to_int(value_at(list, i), &id) || id < 0)
+      rc = apierror_set(e, 400, name, "%s[%zu] should be a token id", name, i);
+    else if (id >= model->vocabulary)
+      rc = apierror_set(e, 400, name, "Token id %lld is out of vocabulary", (long long)id);
+    if (rc) {
+      mem_free(tokens);
+      return rc;
+    }
+    tokens[i] = (uint32_t)id;
+  }
+  *out = tokens;
+  *n = (uint32_t)count;
+  return 0;
+}
+
+/* Fields that would change the answer in ways a simulated replica does not follow. */
+static int refuse_unsupported(const struct value *body, struct apierror *e) {
+  static const char *const names[] = {
+      "logprobs",      "prompt_logprobs",    "echo",      "suffix", "use_beam_search",
+      "prompt_embeds", "structured_outputs", "logit_bias"};
+  for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+    const struct value *v = value_get(body, names[i]);
+    if (!is_absent(v) && !(v->kind == VALUE_BOOL && !v->u.boolean))
+      return apierror_set(e, 400, names[i], "%s is not supported by this simulated replica",
+                          names[i]);
+  }
+  const char *format = value_to_string(value_get(value_get(body, "response_format"), "type"));
+  if (format && strcmp(format, "text") != 0)
+    return apierror_set(e, 400, "response_format",
+                        "response_format of type %.40s is not supported by this simulated replica",
+                        format);
+  return 0;
+}
+
+/* ---- the prompt ---- */
+
+static void take_bytes(struct genrequest *r, const char *text, size_t len) {
+  r->tokens = mem_calloc(len + 1, sizeof *r->tokens);
+  r->prompt_len = (uint32_t)len;
+  for (size_t i = 0; i < len; i++)
+    r->tokens[i] = (unsigned char)text[i];
+}
+
+static int read_messages(struct genrequest *r, const struct value *body, struct apierror *e) {
+  struct prompt_options options = {.add_generation_prompt = true};
+  int rc = genrequest_bool(body, "add_generation_prompt", &options.add_generation_prompt, e);
+  if (!rc)
+    rc = genrequest_bool(body, "continue_final_message", &options.continue_final_message, e);
+  const struct value *choice = value_get(body, "tool_choice");
+  if (!rc && !is_absent(choice) && choice->kind != VALUE_STRING && choice->kind != VALUE_OBJECT)
+    rc = apierror_set(e, 400, "tool_choice", "tool_choice should be a string or an object");
+  if (rc)
+    return rc;
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  rc = prompt_render(value_get(body, "messages"), value_get(body, "tools"), &options, &text, e);
+  if (!rc)
+    take_bytes(r, text.data, text.len);
+  buf_free(&text);
+  return rc;
+}
+
+static int read_prompt(struct genrequest *r, const struct value *body, const struct genmodel *model,
+                       struct apierror *e) {
+  const struct value *p = value_get(body, "prompt");
+  if (is_absent(p))
+    return apierror_set(e, 400, "prompt", "prompt: field required");
+  const struct value *first = value_at(p, 0);
+  if (p->kind == VALUE_ARRAY && first &&
+      (first->kind == VALUE_STRING || first->kind == VALUE_ARRAY)) {
+    if (value_count(p) > 1)
+      return apierror_set(e, 400, "prompt",
+                          "prompt has %zu entries; this simulated replica takes one a request",
+                          value_count(p));
+    p = first;
+  }
+  if (p->kind == VALUE_STRING) {
+    take_bytes(r, p->u.string.data, p->u.string.len);
+  } else if (p->kind == VALUE_ARRAY) {
+    int rc = genrequest_tokens(p, "prompt", model, &r->tokens, &r->prompt_len, e);
+    if (rc)
+      return rc;
+  } else {
+    return apierror_set(e, 400, "prompt", "prompt should be a string or a list of token ids");
+  }
+  if (!r->prompt_len)
+    return apierror_set(e, 400, "prompt", "prompt should not be empty");
+  return 0;
+}
+
+/* ---- options ---- */
+
+static int read_stream(struct genrequest *r, const struct value *body, struct apierror *e) {
+  int rc = genrequest_bool(body, "stream", &r->stream, e);
+  const struct value *o = value_get(body, "stream_options");
+  if (rc || is_absent(o))
+    return rc;
+  if (!r->stream)
+    return apierror_set(e, 400, "stream_options",
+                        "Stream options can only be defined when `stream=True`.");
+  if (o->kind != VALUE_OBJECT)
+    return apierror_set(e, 400, "stream_options", "stream_options should be an object");
+  rc = genrequest_bool(o, "include_usage", &r->include_usage, e);
+  if (!rc)
+    rc = genrequest_bool(o, "continuous_usage_stats", &r->continuous_usage, e);
+  r->continuous_usage = r->continuous_usage && r->include_usage;
+  return rc;
+}
+
+static int read_salt(struct genrequest *r, const struct value *body, struct apierror *e) {
+  int rc = get_string(body, "cache_salt", &r->salt, e);
+  if (rc || !r->salt)
+    return rc;
+  size_t len = strlen(r->salt);
+  if (!len || len > SALT_MAX || len != value_get(body, "cache_salt")->u.string.len)
+    return apierror_set(e, 400, "cache_salt",
+                        "cache_salt should have 1 to %d characters, without NUL", SALT_MAX);
+  return 0;
+}
+
+static int read_limit(struct genrequest *r, const struct value *body, const struct genmodel *model,
+                      struct apierror *e) {
+  uint32_t longest = model->max_model_len;
+  if (r->prompt_len >= longest)
+    return apierror_set(e, 400, "input_tokens",
+                        "This model's maximum context length is %u tokens. However, your request "
+                        "has %u input tokens. Please reduce the length of the input messages.",
+                        longest, r->prompt_len);
+  int64_t wanted = r->api == GEN_COMPLETION ? 16 : -1;
+  int rc = genrequest_int(body, "max_tokens", 1, &wanted, e);
+  if (!rc && r->api == GEN_CHAT)
+    rc = genrequest_int(body, "max_completion_tokens", 1, &wanted, e);
+  if (rc)
+    return rc;
+  int64_t left = (int64_t)longest - r->prompt_len;
+  /* The completions default of 16 is no wish: it gives way to the context. */
+  if (r->api == GEN_COMPLETION && is_absent(value_get(body, "max_tokens")) && wanted > left)
+    wanted = left;
+  if (wanted > left)
+    return apierror_set(e, 400, "max_tokens",
+                        "'max_tokens' or 'max_completion_tokens' is too large: %lld. This model's "
+                        "maximum context length is %u tokens and your request has %u input tokens "
+                        "(%lld > %u - %u).",
+                        (long long)wanted, longest, r->prompt_len, (long long)wanted, longest,
+                        r->prompt_len);
+  r->max_tokens = (uint32_t)(wanted < 0 ? left : wanted);
+  return 0;
+}
+
+static int read_options(struct genrequest *r, const struct value *body, struct apierror *e) {
+  int64_t n = 1, interval = 1;
+  int rc = genrequest_int(body, "n", 1, &n, e);
+  if (!rc && n != 1)
+    rc = apierror_set(e, 400, "n", "n=%lld: this simulated replica gives one choice", (long long)n);
+  if (!rc)
+    rc = read_stream(r, body, e);
+  if (!rc)
+    rc = genrequest_int(body, "stream_interval", 1, &interval, e);
+  if (!rc)
+    rc = genrequest_bool(body, "return_token_ids", &r->return_token_ids, e);
+  if (!rc)
+    rc = get_string(body, "request_id", &r->request_id, e);
+  if (!rc)
+    rc = read_salt(r, body, e);
+  r->stream_interval = (uint32_t)(interval < INT32_MAX ? interval : INT32_MAX);
+  return rc;
+}
+
+/* ---- the answer ---- */
+
+/* Cuts the answer at the first place where a stop string ends after `min` tokens. */
+static int apply_stop(struct genrequest *r, const struct value *stop, uint32_t min,
+                      struct apierror *e) {
+  size_t n = stop->kind == VALUE_ARRAY ? value_count(stop) : 1;
+  for (size_t i = 0; i < n; i++) {
+    const struct value *s = stop->kind == VALUE_ARRAY ? value_at(stop, i) : stop;
+    if (s->kind != VALUE_STRING)
+      return apierror_set(e, 400, "stop", "stop should be a string or a list of strings");
+    size_t len = s->u.string.len;
+    if (!len)
+      return apierror_set(e, 400, "stop", "stop cannot contain an empty string.");
+    size_t from = min >= len ? min - len + 1 : 0;
+    if (from >= r->output_len)
+      continue;
+    const char *hit = memmem(r->text + from, r->output_len - from, s->u.string.data, len);
+    if (!hit)
+      continue;
+    r->visible = (uint32_t)(hit - r->text);
+    r->output_len = r->visible + (uint32_t)len;
+    r->finish = "stop";
+    mem_free(r->stop);
+    r->stop = mem_strndup(s->u.string.data, len);
+  }
+  return 0;
+}
+
+static int settle_answer(struct genrequest *r, const struct value *body,
+                         const struct genmodel *model, struct apierror *e) {
+  bool ignore_eos = false;
+  int64_t min = 0, seed = 0;
+  int rc = genrequest_bool(body, "ignore_eos", &ignore_eos, e);
+  if (!rc)
+    rc = genrequest_int(body, "min_tokens", 0, &min, e);
+  if (!rc)
+    rc = genrequest_int(body, "seed", INT64_MIN, &seed, e);
+  if (!rc && min > r->max_tokens)
+    rc = apierror_set(e, 400, "min_tokens",
+                      "min_tokens must be less than or equal to max_tokens=%u, got %lld.",
+                      r->max_tokens, (long long)min);
+  if (rc)
+    return rc;
+  uint64_t key = babble_key(r->tokens, r->prompt_len, model->seed ^ (uint64_t)seed);
+  int64_t natural = babble_length(key);
+  if (natural < min)
+    natural = min;
+  bool stops = !ignore_eos && natural <= r->max_tokens;
+  r->output_len = stops ? (uint32_t)natural : r->max_tokens;
+  r->finish = stops ? "stop" : "length";
+  r->text = mem_alloc(r->output_len + 1u);
+  babble_text(key, r->text, r->output_len);
+  r->text[r->output_len] = '\0';
+  r->visible = r->output_len;
+  const struct value *stop = value_get(body, "stop");
+  if (!is_absent(stop))
+    rc = apply_stop(r, stop, (uint32_t)min, e);
+  r->tokens = mem_resize(r->tokens, (size_t)r->prompt_len + r->output_len, sizeof *r->tokens);
+  return rc;
+}
+
+int genrequest_parse(enum gen_api api, const char *body, size_t len, const struct genmodel *model,
+                     struct genrequest *out, struct apierror *e) {
+  *out = (struct genrequest){.api = api, .stream_interval = 1};
+  struct value v;
+  int rc = genrequest_object(body, len, &v, e);
+  if (rc)
+    return rc;
+  rc = genrequest_check_model(&v, model, e);
+  if (!rc)
+    rc = refuse_unsupported(&v, e);
+  if (!rc)
+    rc = read_options(out, &v, e);
+  if (!rc)
+    rc = api == GEN_CHAT ? read_messages(out, &v, e) : read_prompt(out, &v, model, e);
+  if (!rc)
+    rc = read_limit(out, &v, model, e);
+  if (!rc)
+    rc = settle_answer(out, &v, model, e);
+  value_free(&v);
+  if (rc)
+    genrequest_free(out);
+  return rc;
+}
+
+void genrequest_free(struct genrequest *r) {
+  mem_free(r->tokens);
+  mem_free(r->text);
+  mem_free(r->stop);
+  mem_free(r->salt);
+  mem_free(r->request_id);
+  *r = (struct genrequest){0};
+}

@@ -1,0 +1,65 @@
+/* genrequest.h: the body of POST /v1/chat/completions and /v1/completions, read and checked.
+ *
+ * Fields and defaults as vLLM has them (facts/interfaces.md §1.1, §1.2); unknown fields are
+ * accepted, fields whose effect a simulated replica cannot give are refused by name. What the model
+ * will say is settled here too: the answer depends on the prompt, the fleet's seed and the
+ * request's `seed` alone (temperature and the like change nothing), ends by itself after
+ * babble_length tokens unless ignore_eos, at a stop string, or at max_tokens. */
+#ifndef SIM_GENREQUEST_H
+#define SIM_GENREQUEST_H
+
+#include "sim/apierror.h"
+#include "text/value.h"
+
+enum gen_api { GEN_CHAT, GEN_COMPLETION };
+
+/* What the replica serves: read only, the same for all its requests. */
+struct genmodel {
+  const char *name;
+  uint32_t max_model_len;
+  uint32_t vocabulary; /* token ids are below it: 256 for bytes */
+  uint64_t seed;
+};
+
+struct genrequest {
+  enum gen_api api;
+  uint32_t *tokens; /* the prompt, and room for output_len more */
+  uint32_t prompt_len;
+  uint32_t max_tokens; /* asked for, or what the context leaves */
+  uint32_t output_len; /* tokens that will be sampled, >= 1 */
+  char *text;          /* output_len bytes, one per token */
+  uint32_t visible;    /* bytes of text that are shown: less when a stop string ends it */
+  const char *finish;  /* "stop" or "length" */
+  char *stop;          /* the stop string that ends it; NULL */
+  bool stream, include_usage, continuous_usage, return_token_ids;
+  uint32_t stream_interval; /* tokens per event, >= 1 */
+  char *salt;               /* NULL or not empty */
+  char *request_id;         /* of the body; NULL when absent */
+};
+
+/* Reads a body. Returns 0, or ERR_INVALID with *e as vLLM would answer (400 naming the field, 404
+ * for a model that is not served); *out is empty then. Free with genrequest_free. */
+NODISCARD int genrequest_parse(enum gen_api api, const char *body, size_t len,
+                               const struct genmodel *model, struct genrequest *out,
+                               struct apierror *e);
+void genrequest_free(struct genrequest *r);
+
+/* ---- shared with the other endpoints that read JSON ---- */
+
+/* The body as an object; 400 otherwise. Free with value_free. */
+NODISCARD int genrequest_object(const char *body, size_t len, struct value *out,
+                                struct apierror *e);
+/* 404 when the body names a model that is not served (absent or null: fine). */
+NODISCARD int genrequest_check_model(const struct value *body, const struct genmodel *model,
+                                     struct apierror *e);
+/* Optional fields; absent and null leave *out alone. */
+NODISCARD int genrequest_bool(const struct value *body, const char *name, bool *out,
+                              struct apierror *e);
+NODISCARD int genrequest_int(const struct value *body, const char *name, int64_t least,
+                             int64_t *out, struct apierror *e);
+/* A list of token ids below the vocabulary's size; *out is allocated, mem_free it. */
+NODISCARD int genrequest_tokens(const struct value *list, const char *name,
+                                const struct genmodel *model, uint32_t **out, uint32_t *n,
+                                struct apierror *e);
+
+#endif

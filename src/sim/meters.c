@@ -1,0 +1,254 @@
+/* meters.c: vLLM's metrics of a simulated replica, from tables. */
+#include "sim/meters.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/json.h"
+
+static const double ttft_edges[] = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
+                                    1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
+static const double itl_edges[] = {.01, .025, .05, .075, .1,  .15, .2, .3, .4, .5,
+                                   .75, 1,    2.5, 5,    7.5, 10,  20, 40, 80};
+static const double request_edges[] = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
+                                       30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+static const double iteration_edges[] = {1,   8,    16,   32,   64,   128,  256,
+                                         512, 1024, 2048, 4096, 8192, 16384};
+
+struct hist_spec {
+  const char *name, *help;
+  const double *edges; /* NULL = the 1-2-5 series */
+  uint32_t n;
+};
+
+#define EDGES(a) a, ARRAY_LEN(a)
+
+static const struct hist_spec hist_specs[METER_HISTS] = {
+    [METER_TTFT] = {"vllm:time_to_first_token_seconds", "Arrival to first token, seconds.",
+                    EDGES(ttft_edges)},
+    [METER_ITL] = {"vllm:inter_token_latency_seconds", "Time between output tokens, seconds.",
+                   EDGES(itl_edges)},
+    [METER_TPOT] = {"vllm:request_time_per_output_token_seconds",
+                    "Mean time per output token of a request, seconds.", EDGES(itl_edges)},
+    [METER_E2E] = {"vllm:e2e_request_latency_seconds", "Arrival to last token, seconds.",
+                   EDGES(request_edges)},
+    [METER_QUEUE] = {"vllm:request_queue_time_seconds", "Time in the waiting queue, seconds.",
+                     EDGES(request_edges)},
+    [METER_INFERENCE] = {"vllm:request_inference_time_seconds",
+                         "First scheduling to last token, seconds.", EDGES(request_edges)},
+    [METER_PREFILL] = {"vllm:request_prefill_time_seconds",
+                       "First scheduling to first token, seconds.", EDGES(request_edges)},
+    [METER_DECODE] = {"vllm:request_decode_time_seconds", "First to last token, seconds.",
+                      EDGES(request_edges)},
+    [METER_ITERATION_TOKENS] = {"vllm:iteration_tokens_total",
+                                "Prompt and output tokens of an engine step.",
+                                EDGES(iteration_edges)},
+    [METER_PROMPT_TOKENS] = {"vllm:request_prompt_tokens", "Prompt tokens of a request.", NULL, 0},
+    [METER_GENERATION_TOKENS] = {"vllm:request_generation_tokens", "Output tokens of a request.",
+                                 NULL, 0},
+    [METER_MAX_TOKENS] = {"vllm:request_params_max_tokens", "The max_tokens of a request.", NULL,
+                          0},
+};
+
+/* 1, 2, 5, 10, 20, 50 … up to `longest`; allocated. */
+static double *series(uint32_t longest, uint32_t *n) {
+  static const double mantissas[] = {1, 2, 5};
+  double *edges = NULL;
+  uint32_t cap = 0;
+  *n = 0;
+  for (double power = 1;; power *= 10)
+    for (size_t i = 0; i < ARRAY_LEN(mantissas); i++) {
+      double edge = mantissas[i] * power;
+      if (edge > longest)
+        return edges;
+      MEM_GROW(edges, *n, cap);
+      edges[(*n)++] = edge;
+    }
+}
+
+void meters_init(struct meters *m, uint32_t max_model_len, double created_s) {
+  *m = (struct meters){.created_s = created_s};
+  uint32_t n;
+  m->length_edges = series(max_model_len, &n);
+  for (int i = 0; i < METER_HISTS; i++) {
+    bool fixed = hist_specs[i].edges != NULL;
+    m->edges[i].edges = fixed ? hist_specs[i].edges : m->length_edges;
+    m->edges[i].n = fixed ? hist_specs[i].n : n;
+    m->hists[i].buckets = mem_calloc(m->edges[i].n + 1u, sizeof *m->hists[i].buckets);
+  }
+}
+
+void meters_free(struct meters *m) {
+  for (int i = 0; i < METER_HISTS; i++)
+    mem_free(m->hists[i].buckets);
+  mem_free(m->length_edges);
+  *m = (struct meters){0};
+}
+
+void meters_observe(struct meters *m, enum meter_hist which, double value) {
+  const struct meter_edges *e = &m->edges[which];
+  struct meter_counts *h = &m->hists[which];
+  uint32_t lo = 0, hi = e->n; /* the first edge >= value */
+  while (lo < hi) {
+    uint32_t mid = (lo + hi) / 2;
+    if (e->edges[mid] >= value)
+      hi = mid;
+    else
+      lo = mid + 1;
+  }
+  h->buckets[lo]++;
+  h->count++;
+  h->sum += value;
+}
+
+/* ---- text ---- */
+
+/* A float as prometheus_client prints it: Python's repr, with an exponent from 1e+06 on. */
+static void put_float(struct buf *out, double x) {
+  struct buf b;
+  buf_init(&b, BUF_MAX_OWN);
+  json_write_double(&b, x);
+  const char *dot = memchr(b.data, '.', b.len);
+  size_t whole = dot ? (size_t)(dot - b.data) : 0;
+  if (x > 0 && whole > 6 && !memchr(b.data, 'e', b.len)) {
+    struct buf digits;
+    buf_init(&digits, BUF_MAX_OWN);
+    buf_put(&digits, b.data, whole);
+    buf_put(&digits, dot + 1, b.len - whole - 1);
+    size_t len = digits.len;
+    while (len > 1 && digits.data[len - 1] == '0')
+      len--;
+    buf_putc(out, digits.data[0]);
+    if (len > 1) {
+      buf_putc(out, '.');
+      buf_put(out, digits.data + 1, len - 1);
+    }
+    buf_printf(out, "e+%02zu", whole - 1);
+    buf_free(&digits);
+  } else {
+    buf_put(out, b.data, b.len);
+  }
+  buf_free(&b);
+}
+
+struct writer {
+  struct buf *out;
+  struct buf model; /* the model's name with label escapes */
+  double created_s;
+};
+
+static void put_head(struct writer *w, const char *name, const char *suffix, const char *type,
+                     const char *help) {
+  buf_printf(w->out, "# HELP %s%s %s\n# TYPE %s%s %s\n", name, suffix, help, name, suffix, type);
+}
+
+/* One sample. `before` and `after` are labels that sort before and after model_name, with commas.
+ */
+static void put_sample(struct writer *w, const char *name, const char *suffix, const char *before,
+                       const char *after, double x) {
+  buf_printf(w->out, "%s%s{engine=\"0\",%smodel_name=\"%s\"%s} ", name, suffix, before,
+             w->model.data, after);
+  put_float(w->out, x);
+  buf_putc(w->out, '\n');
+}
+
+static void put_gauge(struct writer *w, const char *name, const char *help, double x) {
+  put_head(w, name, "", "gauge", help);
+  put_sample(w, name, "", "", "", x);
+}
+
+/* A counter with one label set per entry of `labels` (name and value pairs ready made). */
+static void put_counters(struct writer *w, const char *name, const char *help,
+                         const char *const *before, const char *const *after, const uint64_t *x,
+                         size_t n) {
+  put_head(w, name, "_total", "counter", help);
+  for (size_t i = 0; i < n; i++)
+    put_sample(w, name, "_total", before ? before[i] : "", after ? after[i] : "", (double)x[i]);
+  put_head(w, name, "_created", "gauge", help);
+  for (size_t i = 0; i < n; i++)
+    put_sample(w, name, "_created", before ? before[i] : "", after ? after[i] : "", w->created_s);
+}
+
+static void put_counter(struct writer *w, const char *name, const char *help, uint64_t x) {
+  put_counters(w, name, help, NULL, NULL, &x, 1);
+}
+
+static void put_hist(struct writer *w, const struct hist_spec *spec, const struct meter_edges *e,
+                     const struct meter_counts *h) {
+  put_head(w, spec->name, "", "histogram", spec->help);
+  uint64_t total = 0;
+  for (uint32_t i = 0; i <= e->n; i++) {
+    struct buf le;
+    buf_init(&le, BUF_MAX_OWN);
+    buf_puts(&le, "le=\"");
+    if (i < e->n)
+      put_float(&le, e->edges[i]);
+    else
+      buf_puts(&le, "+Inf");
+    buf_puts(&le, "\",");
+    total += h->buckets[i];
+    put_sample(w, spec->name, "_bucket", le.data, "", (double)total);
+    buf_free(&le);
+  }
+  put_sample(w, spec->name, "_count", "", "", (double)h->count);
+  put_sample(w, spec->name, "_sum", "", "", h->sum);
+  put_head(w, spec->name, "_created", "gauge", spec->help);
+  put_sample(w, spec->name, "_created", "", "", w->created_s);
+}
+
+static void put_cache_config(struct writer *w, const struct meters_now *now) {
+  put_head(w, "vllm:cache_config_info", "", "gauge", "What the KV cache is made of.");
+  buf_printf(w->out,
+             "vllm:cache_config_info{block_size=\"%u\",cache_dtype=\"auto\","
+             "enable_prefix_caching=\"%s\",engine=\"0\",num_gpu_blocks=\"%u\","
+             "num_gpu_blocks_override=\"None\",prefix_caching_hash_algo=\"sha256\"} 1.0\n",
+             now->block_size, now->prefix_caching ? "True" : "False", now->num_blocks);
+}
+
+static void put_engine(struct writer *w, const struct meters *m, const struct meters_now *now) {
+  static const char *const reasons[METER_FINISHES] = {
+      "finished_reason=\"stop\",", "finished_reason=\"length\",", "finished_reason=\"abort\",",
+      "finished_reason=\"error\","};
+  static const char *const sources[] = {",source=\"local_compute\"", ",source=\"local_cache_hit\"",
+                                        ",source=\"external_kv_transfer\""};
+  put_gauge(w, "vllm:num_requests_running", "Requests that run, as of the last step.",
+            now->running);
+  put_gauge(w, "vllm:num_requests_waiting", "Requests that wait, as of the last step.",
+            now->waiting);
+  put_gauge(w, "vllm:kv_cache_usage_perc", "Part of the KV blocks in use, 0 to 1.", now->kv_usage);
+  put_cache_config(w, now);
+  put_counter(w, "vllm:prefix_cache_queries", "Prompt tokens looked up in the prefix cache.",
+              now->prefix_queries);
+  put_counter(w, "vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache.",
+              now->prefix_hits);
+  put_counter(w, "vllm:num_preemptions", "Preempted requests.", now->preemptions);
+  put_counter(w, "vllm:prompt_tokens", "Prompt tokens of requests with a first token.",
+              m->prompt_tokens);
+  const uint64_t by_source[] = {m->prompt_tokens - m->cached_tokens, m->cached_tokens, 0};
+  put_counters(w, "vllm:prompt_tokens_by_source", "Prompt tokens by where their KV came from.",
+               NULL, sources, by_source, ARRAY_LEN(by_source));
+  put_counter(w, "vllm:prompt_tokens_cached", "Prompt tokens that were not computed.",
+              m->cached_tokens);
+  put_counter(w, "vllm:generation_tokens", "Output tokens.", m->generation_tokens);
+  put_counters(w, "vllm:request_success", "Ended requests by reason.", reasons, NULL, m->finished,
+               METER_FINISHES);
+}
+
+void meters_write(const struct meters *m, const struct meters_now *now, struct buf *out) {
+  struct writer w = {.out = out, .created_s = m->created_s};
+  buf_init(&w.model, BUF_MAX_OWN);
+  buf_puts(&w.model, "");
+  for (const char *p = now->model; *p; p++) {
+    if (*p == '\\' || *p == '"')
+      buf_putc(&w.model, '\\');
+    if (*p == '\n')
+      buf_puts(&w.model, "\\n");
+    else
+      buf_putc(&w.model, *p);
+  }
+  put_engine(&w, m, now);
+  for (int i = 0; i < METER_HISTS; i++)
+    put_hist(&w, &hist_specs[i], &m->edges[i], &m->hists[i]);
+  buf_free(&w.model);
+}

@@ -1,0 +1,66 @@
+/* meters.h: the counters and histograms of one simulated replica, and their Prometheus text.
+ *
+ * Names, types, labels and bucket edges are vLLM's (facts/interfaces.md §2.1); the text is what
+ * prometheus_client prints: labels sorted, floats with a point, `_total` and a `_created` gauge for
+ * counters, `_created` for histograms. Help texts are our own. */
+#ifndef SIM_METERS_H
+#define SIM_METERS_H
+
+#include "base/buf.h"
+
+enum meter_hist {
+  METER_TTFT,
+  METER_ITL,
+  METER_TPOT,
+  METER_E2E,
+  METER_QUEUE,
+  METER_INFERENCE,
+  METER_PREFILL,
+  METER_DECODE,
+  METER_ITERATION_TOKENS,
+  METER_PROMPT_TOKENS,
+  METER_GENERATION_TOKENS,
+  METER_MAX_TOKENS,
+  METER_HISTS
+};
+
+enum meter_finish { METER_STOP, METER_LENGTH, METER_ABORT, METER_ERROR, METER_FINISHES };
+
+struct meter_edges {
+  const double *edges;
+  uint32_t n;
+};
+
+struct meter_counts {
+  uint64_t *buckets; /* one per edge and one for +Inf, not cumulative */
+  uint64_t count;
+  double sum;
+};
+
+struct meters {
+  struct meter_edges edges[METER_HISTS];
+  struct meter_counts hists[METER_HISTS];
+  double *length_edges; /* the 1-2-5 series up to max_model_len */
+  uint64_t prompt_tokens, generation_tokens, cached_tokens;
+  uint64_t finished[METER_FINISHES];
+  double created_s; /* wall clock, when the replica started */
+};
+
+/* `created_s` is Unix time in seconds. */
+void meters_init(struct meters *m, uint32_t max_model_len, double created_s);
+void meters_free(struct meters *m);
+void meters_observe(struct meters *m, enum meter_hist which, double value);
+
+/* What is not counted here but read off the engine. */
+struct meters_now {
+  const char *model;
+  uint32_t running, waiting; /* requests, as of the last step */
+  double kv_usage;           /* 0..1 */
+  uint32_t block_size, num_blocks;
+  bool prefix_caching;
+  uint64_t prefix_queries, prefix_hits, preemptions;
+};
+/* Appends the exposition text 0.0.4. */
+void meters_write(const struct meters *m, const struct meters_now *now, struct buf *out);
+
+#endif

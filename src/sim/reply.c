@@ -1,0 +1,190 @@
+/* reply.c: writing vLLM's replies. Written by hand, not through struct value: an event is made for
+ * every token of every stream. */
+#include "sim/reply.h"
+
+#include <string.h>
+
+#include "text/json.h"
+
+void reply_init(struct reply *r, const struct genrequest *request, const char *model,
+                const char *id, uint64_t created_s) {
+  r->request = request;
+  buf_init(&r->head, BUF_MAX_OWN);
+  bool chat = request->api == GEN_CHAT;
+  const char *object = !chat             ? "text_completion"
+                       : request->stream ? "chat.completion.chunk"
+                                         : "chat.completion";
+  buf_puts(&r->head, "{\"id\":");
+  json_write_string(&r->head, id, strlen(id));
+  buf_printf(&r->head, ",\"object\":\"%s\",\"created\":%llu,\"model\":", object,
+             (unsigned long long)created_s);
+  json_write_string(&r->head, model, strlen(model));
+  buf_puts(&r->head, ",\"choices\":[");
+}
+
+void reply_free(struct reply *r) {
+  buf_free(&r->head);
+}
+
+static void put_ids(const uint32_t *ids, size_t n, struct buf *out) {
+  buf_putc(out, '[');
+  for (size_t i = 0; i < n; i++)
+    buf_printf(out, i ? ",%u" : "%u", ids[i]);
+  buf_putc(out, ']');
+}
+
+/* The ids of output tokens from..to−1: a token is its byte. */
+static void put_output_ids(const struct genrequest *q, uint32_t from, uint32_t to,
+                           struct buf *out) {
+  buf_putc(out, '[');
+  for (uint32_t i = from; i < to; i++)
+    buf_printf(out, i > from ? ",%u" : "%u", (unsigned)(unsigned char)q->text[i]);
+  buf_putc(out, ']');
+}
+
+static void put_usage(const struct genrequest *q, uint32_t cached, uint32_t completion,
+                      struct buf *out) {
+  buf_printf(out, "{\"prompt_tokens\":%u,\"total_tokens\":%u,\"completion_tokens\":%u",
+             q->prompt_len, q->prompt_len + completion, completion);
+  if (cached)
+    buf_printf(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%u}", cached);
+  buf_putc(out, '}');
+}
+
+static void begin_event(const struct reply *r, struct buf *out) {
+  buf_puts(out, "data: ");
+  buf_put(out, r->head.data, r->head.len);
+}
+
+static void put_continuous(const struct reply *r, uint32_t completion, struct buf *out) {
+  if (!r->request->continuous_usage)
+    return;
+  buf_puts(out, ",\"usage\":");
+  put_usage(r->request, 0, completion, out);
+}
+
+void reply_role(const struct reply *r, struct buf *out) {
+  begin_event(r, out);
+  buf_puts(out, "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
+                "\"logprobs\":null,\"finish_reason\":null}]");
+  put_continuous(r, 0, out);
+  buf_puts(out, ",\"prompt_token_ids\":");
+  if (r->request->return_token_ids)
+    put_ids(r->request->tokens, r->request->prompt_len, out);
+  else
+    buf_puts(out, "null");
+  buf_puts(out, "}\n\n");
+}
+
+static void put_text(const struct genrequest *q, uint32_t from, uint32_t to, bool hide,
+                     struct buf *out) {
+  if (to > q->visible)
+    to = q->visible;
+  if (hide || from > to)
+    to = from;
+  json_write_string(out, q->text + from, to - from);
+}
+
+static void put_stop_reason(const struct genrequest *q, struct buf *out) {
+  buf_puts(out, ",\"stop_reason\":");
+  if (q->stop)
+    json_write_string(out, q->stop, strlen(q->stop));
+  else
+    buf_puts(out, "null");
+}
+
+void reply_delta(const struct reply *r, uint32_t from, uint32_t to, bool last, bool hide,
+                 struct buf *out) {
+  const struct genrequest *q = r->request;
+  bool chat = q->api == GEN_CHAT;
+  begin_event(r, out);
+  buf_puts(out, chat ? "{\"index\":0,\"delta\":{\"content\":" : "{\"index\":0,\"text\":");
+  put_text(q, from, to, hide, out);
+  buf_puts(out, chat ? "},\"logprobs\":null,\"finish_reason\":"
+                     : ",\"logprobs\":null,\"finish_reason\":");
+  if (last)
+    buf_printf(out, "\"%s\"", q->finish);
+  else
+    buf_puts(out, "null");
+  if (last)
+    put_stop_reason(q, out);
+  else if (!chat)
+    buf_puts(out, ",\"stop_reason\":null");
+  if (q->return_token_ids && !hide) {
+    buf_puts(out, ",\"token_ids\":");
+    put_output_ids(q, from, to, out);
+    if (!chat && !from) {
+      buf_puts(out, ",\"prompt_token_ids\":");
+      put_ids(q->tokens, q->prompt_len, out);
+    }
+  }
+  buf_puts(out, "}]");
+  put_continuous(r, to, out);
+  buf_puts(out, "}\n\n");
+}
+
+void reply_usage(const struct reply *r, uint32_t cached, uint32_t completion, struct buf *out) {
+  begin_event(r, out);
+  buf_puts(out, "],\"usage\":");
+  put_usage(r->request, cached, completion, out);
+  buf_puts(out, "}\n\n");
+}
+
+void reply_error(const struct apierror *e, struct buf *out) {
+  buf_puts(out, "data: ");
+  apierror_write(e, out);
+  buf_puts(out, "\n\n");
+}
+
+void reply_done(struct buf *out) {
+  buf_puts(out, "data: [DONE]\n\n");
+}
+
+static void put_whole_usage(const struct genrequest *q, uint32_t cached, struct buf *out) {
+  buf_printf(out,
+             ",\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u,\"completion_tokens\":%u,"
+             "\"prompt_tokens_details\":",
+             q->prompt_len, q->prompt_len + q->output_len, q->output_len);
+  if (cached)
+    buf_printf(out, "{\"cached_tokens\":%u}}", cached);
+  else
+    buf_puts(out, "null}");
+}
+
+static void put_whole_ids(const struct genrequest *q, const char *key, bool prompt, bool hide,
+                          struct buf *out) {
+  buf_printf(out, ",\"%s\":", key);
+  if (!q->return_token_ids || hide)
+    buf_puts(out, "null");
+  else if (prompt)
+    put_ids(q->tokens, q->prompt_len, out);
+  else
+    put_output_ids(q, 0, q->output_len, out);
+}
+
+void reply_whole(const struct reply *r, uint32_t cached, bool usage, bool hide, struct buf *out) {
+  const struct genrequest *q = r->request;
+  bool chat = q->api == GEN_CHAT;
+  buf_put(out, r->head.data, r->head.len);
+  buf_puts(out, "{\"index\":0,");
+  buf_puts(out, chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
+  put_text(q, 0, q->output_len, hide, out);
+  if (chat)
+    buf_puts(out, ",\"refusal\":null,\"annotations\":null,\"audio\":null,\"function_call\":null,"
+                  "\"tool_calls\":[],\"reasoning\":null}");
+  buf_printf(out, ",\"logprobs\":null,\"finish_reason\":\"%s\"", q->finish);
+  put_stop_reason(q, out);
+  put_whole_ids(q, "token_ids", false, hide, out);
+  if (!chat) {
+    buf_puts(out, ",\"prompt_logprobs\":null");
+    put_whole_ids(q, "prompt_token_ids", true, hide, out);
+  }
+  buf_puts(out, "}],\"service_tier\":null,\"system_fingerprint\":null");
+  if (usage)
+    put_whole_usage(q, cached, out);
+  if (chat) {
+    buf_puts(out, ",\"prompt_logprobs\":null");
+    put_whole_ids(q, "prompt_token_ids", true, hide, out);
+  }
+  buf_puts(out, ",\"kv_transfer_params\":null}");
+}

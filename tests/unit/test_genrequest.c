@@ -1,0 +1,227 @@
+/* test_genrequest.c: reading generation requests. */
+#include "check.h"
+
+#include "sim/babble.h"
+#include "sim/genrequest.h"
+
+static const struct genmodel model = {
+    .name = "sim-model", .max_model_len = 1000, .vocabulary = 256, .seed = 9};
+
+static struct genrequest parse(enum gen_api api, const char *body) {
+  struct genrequest r;
+  struct apierror e = {0};
+  if (genrequest_parse(api, body, strlen(body), &model, &r, &e))
+    fail_msg("%s: %s", body, e.message);
+  return r;
+}
+
+static void check_refused(enum gen_api api, const char *body, int status, const char *param,
+                          const char *message) {
+  struct genrequest r;
+  struct apierror e = {0};
+  assert_int_equal(genrequest_parse(api, body, strlen(body), &model, &r, &e), ERR_INVALID);
+  if (e.status != status || strcmp(e.param, param) != 0)
+    fail_msg("%s: got %d %s \"%s\"", body, e.status, e.param, e.message);
+  check_has(e.message, message);
+  assert_null(r.tokens);
+}
+
+#define CHAT(extra) "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]" extra "}"
+
+static void test_chat_defaults(void **state) {
+  (void)state;
+  const char *want = "<|user|>\nHi<|end|>\n<|assistant|>\n";
+  struct genrequest r = parse(GEN_CHAT, CHAT(""));
+  assert_int_equal(r.prompt_len, strlen(want));
+  for (uint32_t i = 0; i < r.prompt_len; i++)
+    assert_int_equal(r.tokens[i], want[i]);
+  assert_int_equal(r.max_tokens, 1000 - r.prompt_len);
+  uint64_t key = babble_key(r.tokens, r.prompt_len, 9);
+  assert_int_equal(r.output_len, babble_length(key));
+  assert_int_equal(r.visible, r.output_len);
+  char text[300];
+  babble_text(key, text, r.output_len);
+  assert_memory_equal(r.text, text, r.output_len);
+  assert_string_equal(r.finish, "stop");
+  assert_null(r.stop);
+  assert_null(r.salt);
+  assert_false(r.stream || r.include_usage || r.continuous_usage || r.return_token_ids);
+  assert_int_equal(r.stream_interval, 1);
+  genrequest_free(&r);
+}
+
+static void test_completion_defaults(void **state) {
+  (void)state;
+  struct genrequest r = parse(GEN_COMPLETION, "{\"model\":\"sim-model\",\"prompt\":\"abc\"}");
+  assert_int_equal(r.prompt_len, 3);
+  assert_int_equal(r.max_tokens, 16);
+  genrequest_free(&r);
+  r = parse(GEN_COMPLETION, "{\"prompt\":\"abc\",\"max_tokens\":null}");
+  assert_int_equal(r.max_tokens, 16);
+  genrequest_free(&r);
+}
+
+static void test_prompt_forms(void **state) {
+  (void)state;
+  static const char *const bodies[] = {"{\"prompt\":\"A\\u00e9\"}", "{\"prompt\":[\"A\\u00e9\"]}",
+                                       "{\"prompt\":[65,195,169]}", "{\"prompt\":[[65,195,169]]}"};
+  for (size_t i = 0; i < 4; i++) {
+    struct genrequest r = parse(GEN_COMPLETION, bodies[i]);
+    assert_int_equal(r.prompt_len, 3);
+    assert_int_equal(r.tokens[0], 65);
+    assert_int_equal(r.tokens[1], 195);
+    assert_int_equal(r.tokens[2], 169);
+    genrequest_free(&r);
+  }
+}
+
+static void test_lengths(void **state) {
+  (void)state;
+  struct genrequest r = parse(GEN_CHAT, CHAT(",\"max_tokens\":500,\"ignore_eos\":true"));
+  assert_int_equal(r.output_len, 500);
+  assert_string_equal(r.finish, "length");
+  genrequest_free(&r);
+  r = parse(GEN_CHAT, CHAT(",\"max_tokens\":500,\"max_completion_tokens\":7"));
+  assert_int_equal(r.max_tokens, 7);
+  assert_int_equal(r.output_len, 7);
+  assert_string_equal(r.finish, "length");
+  genrequest_free(&r);
+  r = parse(GEN_CHAT, CHAT(",\"min_tokens\":600"));
+  assert_int_equal(r.output_len, 600);
+  assert_string_equal(r.finish, "stop");
+  genrequest_free(&r);
+}
+
+static void test_output_depends_on_prompt_and_seed_alone(void **state) {
+  (void)state;
+  struct genrequest a = parse(GEN_CHAT, CHAT(",\"max_tokens\":50,\"ignore_eos\":true")),
+                    b = parse(GEN_CHAT,
+                              CHAT(",\"max_tokens\":50,\"ignore_eos\":true,\"stream\":true,"
+                                   "\"temperature\":0.7,\"cache_salt\":\"s\"")),
+                    c = parse(GEN_CHAT, CHAT(",\"max_tokens\":50,\"ignore_eos\":true,\"seed\":3"));
+  assert_string_equal(a.text, b.text);
+  assert_string_not_equal(a.text, c.text);
+  assert_string_equal(b.salt, "s");
+  genrequest_free(&a);
+  genrequest_free(&b);
+  genrequest_free(&c);
+}
+
+static void test_stream_options(void **state) {
+  (void)state;
+  struct genrequest r = parse(
+      GEN_CHAT, CHAT(",\"stream\":true,\"stream_interval\":4,\"return_token_ids\":true,"
+                     "\"stream_options\":{\"include_usage\":true,\"continuous_usage_stats\":true},"
+                     "\"request_id\":\"mine\""));
+  assert_true(r.stream && r.include_usage && r.continuous_usage && r.return_token_ids);
+  assert_int_equal(r.stream_interval, 4);
+  assert_string_equal(r.request_id, "mine");
+  genrequest_free(&r);
+  r = parse(GEN_CHAT,
+            CHAT(",\"stream\":true,\"stream_options\":{\"continuous_usage_stats\":true}"));
+  assert_false(r.include_usage || r.continuous_usage);
+  genrequest_free(&r);
+}
+
+static void test_stop_string_ends_the_answer(void **state) {
+  (void)state;
+  struct genrequest all = parse(GEN_CHAT, CHAT(",\"max_tokens\":200,\"ignore_eos\":true"));
+  char stop[4] = {all.text[40], all.text[41], all.text[42], 0}, body[256];
+  const char *hit = strstr(all.text, stop);
+  snprintf(body, sizeof body,
+           CHAT(",\"max_tokens\":200,\"ignore_eos\":true,\"stop\":[\"##\",\"%s\"]"), stop);
+  struct genrequest r = parse(GEN_CHAT, body);
+  assert_int_equal(r.visible, hit - all.text);
+  assert_int_equal(r.output_len, r.visible + 3);
+  assert_string_equal(r.finish, "stop");
+  assert_string_equal(r.stop, stop);
+  genrequest_free(&r);
+  /* Not before min_tokens. */
+  snprintf(body, sizeof body,
+           CHAT(",\"max_tokens\":200,\"ignore_eos\":true,\"min_tokens\":%d,\"stop\":\"%s\""),
+           (int)(hit - all.text) + 3, stop);
+  r = parse(GEN_CHAT, body);
+  assert_true(r.output_len > (uint32_t)(hit - all.text) + 3);
+  genrequest_free(&r);
+  genrequest_free(&all);
+}
+
+static void test_context_limits(void **state) {
+  (void)state;
+  char body[2200];
+  char prompt[1001];
+  memset(prompt, 'x', 1000);
+  prompt[1000] = '\0';
+  snprintf(body, sizeof body, "{\"prompt\":\"%s\"}", prompt);
+  check_refused(
+      GEN_COMPLETION, body, 400, "input_tokens",
+      "This model's maximum context length is 1000 tokens. However, your request has 1000 "
+      "input tokens. Please reduce the length of the input messages.");
+  prompt[995] = '\0';
+  snprintf(body, sizeof body, "{\"prompt\":\"%s\",\"max_tokens\":6}", prompt);
+  check_refused(GEN_COMPLETION, body, 400, "max_tokens",
+                "'max_tokens' or 'max_completion_tokens' is too large: 6. This model's maximum "
+                "context length is 1000 tokens and your request has 995 input tokens (6 > 1000 - "
+                "995).");
+  snprintf(body, sizeof body, "{\"prompt\":\"%s\",\"max_tokens\":5,\"ignore_eos\":true}", prompt);
+  struct genrequest r = parse(GEN_COMPLETION, body);
+  assert_int_equal(r.output_len, 5);
+  genrequest_free(&r);
+  snprintf(body, sizeof body, "{\"prompt\":\"%s\"}", prompt);
+  r = parse(GEN_COMPLETION, body);
+  assert_int_equal(r.max_tokens, 5);
+  genrequest_free(&r);
+}
+
+static void test_refusals_name_the_field(void **state) {
+  (void)state;
+  check_refused(GEN_CHAT, "{", 400, "", "body is not valid JSON");
+  check_refused(GEN_CHAT, "[]", 400, "", "body should be a JSON object");
+  check_refused(GEN_CHAT, CHAT(",\"model\":\"gpt\""), 404, "model",
+                "The model `gpt` does not exist.");
+  check_refused(GEN_CHAT, CHAT(",\"model\":3"), 400, "model", "model should be a string");
+  check_refused(GEN_CHAT, "{}", 400, "messages", "messages: field required");
+  check_refused(GEN_COMPLETION, "{}", 400, "prompt", "prompt: field required");
+  check_refused(GEN_COMPLETION, "{\"prompt\":\"\"}", 400, "prompt", "should not be empty");
+  check_refused(GEN_COMPLETION, "{\"prompt\":[]}", 400, "prompt", "should not be empty");
+  check_refused(GEN_COMPLETION, "{\"prompt\":[\"a\",\"b\"]}", 400, "prompt", "has 2 entries");
+  check_refused(GEN_COMPLETION, "{\"prompt\":[1,256]}", 400, "prompt",
+                "Token id 256 is out of vocabulary");
+  check_refused(GEN_COMPLETION, "{\"prompt\":[1,-1]}", 400, "prompt",
+                "prompt[1] should be a token id");
+  check_refused(GEN_COMPLETION, "{\"prompt\":5}", 400, "prompt", "a string or a list");
+  check_refused(GEN_CHAT, CHAT(",\"max_tokens\":0"), 400, "max_tokens",
+                "max_tokens must be at least 1, got 0.");
+  check_refused(GEN_CHAT, CHAT(",\"max_tokens\":\"9\""), 400, "max_tokens", "a whole number");
+  check_refused(GEN_CHAT, CHAT(",\"n\":2"), 400, "n", "gives one choice");
+  check_refused(GEN_CHAT, CHAT(",\"stream\":1"), 400, "stream", "should be true or false");
+  check_refused(GEN_CHAT, CHAT(",\"stream_options\":{}"), 400, "stream_options",
+                "Stream options can only be defined when `stream=True`.");
+  check_refused(GEN_CHAT, CHAT(",\"stream_interval\":0"), 400, "stream_interval", "at least 1");
+  check_refused(GEN_CHAT, CHAT(",\"cache_salt\":\"\""), 400, "cache_salt", "1 to 1024 characters");
+  check_refused(GEN_CHAT, CHAT(",\"max_tokens\":5,\"min_tokens\":6"), 400, "min_tokens",
+                "less than or equal to max_tokens=5, got 6.");
+  check_refused(GEN_CHAT, CHAT(",\"tool_choice\":1"), 400, "tool_choice", "a string or an object");
+  check_refused(GEN_CHAT, CHAT(",\"logprobs\":true"), 400, "logprobs", "is not supported");
+  check_refused(GEN_CHAT, CHAT(",\"response_format\":{\"type\":\"json_object\"}"), 400,
+                "response_format", "json_object");
+  check_refused(GEN_CHAT, CHAT(",\"stop\":\"\""), 400, "stop", "empty string");
+  check_refused(GEN_CHAT, CHAT(",\"stop\":[3]"), 400, "stop", "a list of strings");
+  struct genrequest r = parse(GEN_CHAT, CHAT(",\"logprobs\":false,\"whatever\":[1]"));
+  genrequest_free(&r);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_chat_defaults),
+      cmocka_unit_test(test_completion_defaults),
+      cmocka_unit_test(test_prompt_forms),
+      cmocka_unit_test(test_lengths),
+      cmocka_unit_test(test_output_depends_on_prompt_and_seed_alone),
+      cmocka_unit_test(test_stream_options),
+      cmocka_unit_test(test_stop_string_ends_the_answer),
+      cmocka_unit_test(test_context_limits),
+      cmocka_unit_test(test_refusals_name_the_field),
+  };
+  return cmocka_run_group_tests_name("genrequest", tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+/* test_truth.c: the ground-truth log. */
+#include "check.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sim/truth.h"
+
+static char *temp_path(void) {
+  static char path[64];
+  snprintf(path, sizeof path, "/tmp/test_truth.%d", (int)getpid());
+  return path;
+}
+
+static const struct truth_write writes[] = {{100, 0, 0, TRUTH_HEADERS},
+                                            {18446744073709551615u, 231, 1, TRUTH_ROLE},
+                                            {120, 700, 3, TRUTH_CONTENT}};
+static const struct truth_line line = {.replica = "r0",
+                                       .id = "chatcmpl-1",
+                                       .path = "/v1/chat/completions",
+                                       .finish = "stop",
+                                       .number = 7,
+                                       .stream = true,
+                                       .status = 200,
+                                       .received_ns = 90,
+                                       .scheduled_ns = 95,
+                                       .first_token_ns = 110,
+                                       .last_token_ns = 130,
+                                       .prompt_tokens = 40,
+                                       .output_tokens = 4,
+                                       .cached_tokens = 32,
+                                       .preemptions = 1,
+                                       .writes = writes,
+                                       .n_writes = 3};
+
+static void test_line(void **state) {
+  (void)state;
+  struct err err = {0};
+  struct truth *t = truth_open(temp_path(), &err);
+  assert_non_null(t);
+  truth_add(t, &line);
+  size_t len;
+  char *text = check_read_file(temp_path(), &len);
+  assert_int_equal(len, 0); /* held */
+  free(text);
+  truth_flush(t);
+  text = check_read_file(temp_path(), &len);
+  assert_string_equal(
+      text, "{\"replica\":\"r0\",\"number\":7,\"id\":\"chatcmpl-1\",\"request_id\":null,"
+            "\"path\":\"/v1/chat/completions\",\"stream\":true,\"status\":200,\"fault\":null,"
+            "\"received_ns\":90,\"scheduled_ns\":95,\"first_token_ns\":110,\"last_token_ns\":130,"
+            "\"prompt_tokens\":40,\"output_tokens\":4,\"cached_tokens\":32,\"preemptions\":1,"
+            "\"finish\":\"stop\",\"writes\":[{\"ns\":100,\"bytes\":0,\"kind\":\"headers\"},"
+            "{\"ns\":18446744073709551615,\"bytes\":231,\"kind\":\"role\"},"
+            "{\"ns\":120,\"bytes\":700,\"kind\":\"content\",\"events\":3}]}\n");
+  free(text);
+  truth_close(t);
+  unlink(temp_path());
+}
+
+static void test_absent_values_are_null(void **state) {
+  (void)state;
+  struct err err = {0};
+  struct truth *t = truth_open(temp_path(), &err);
+  struct truth_line l = {
+      .replica = "r1", .id = "x", .request_id = "a\"b", .path = "/", .fault = "stall"};
+  truth_add(t, &l);
+  truth_close(t);
+  char *text = check_read_file(temp_path(), NULL);
+  check_has(text, "\"request_id\":\"a\\\"b\"");
+  check_has(text, "\"fault\":\"stall\",\"received_ns\":null,\"scheduled_ns\":null,"
+                  "\"first_token_ns\":null,\"last_token_ns\":null,");
+  check_has(text, "\"finish\":null,\"writes\":[]}\n");
+  free(text);
+  unlink(temp_path());
+}
+
+static void test_large_logs_are_written_by_themselves(void **state) {
+  (void)state;
+  struct err err = {0};
+  struct truth *t = truth_open(temp_path(), &err);
+  struct stat st = {0};
+  for (int i = 0; i < 400; i++)
+    truth_add(t, &line);
+  assert_int_equal(stat(temp_path(), &st), 0);
+  assert_true(st.st_size >= 64 * 1024);
+  truth_close(t);
+  assert_int_equal(stat(temp_path(), &st), 0);
+  size_t len;
+  char *text = check_read_file(temp_path(), &len);
+  size_t lines = 0;
+  for (size_t i = 0; i < len; i++)
+    lines += text[i] == '\n';
+  assert_int_equal(lines, 400);
+  free(text);
+  unlink(temp_path());
+}
+
+static void test_bad_path_is_named(void **state) {
+  (void)state;
+  struct err err = {0};
+  assert_null(truth_open("/nowhere/truth.jsonl", &err));
+  assert_int_equal(err.code, ERR_IO);
+  check_has(err.text, "cannot write the truth log /nowhere/truth.jsonl: No such file");
+  truth_close(NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_line),
+      cmocka_unit_test(test_absent_values_are_null),
+      cmocka_unit_test(test_large_logs_are_written_by_themselves),
+      cmocka_unit_test(test_bad_path_is_named),
+  };
+  return cmocka_run_group_tests_name("truth", tests, NULL, NULL);
+}
