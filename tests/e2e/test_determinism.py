@@ -1,0 +1,56 @@
+"""What a session says comes from (seed, session number) alone: not from the number of workers, nor the hash seed.
+
+Every shipped scenario is run with 1, 2 and 4 workers (each process has its own hash seed) against a server that
+keeps the request bodies; the bodies of all sessions must be equal, byte for byte, and differ under another seed.
+"""
+import collections
+
+from harness import ROOT, Server, eq, main, simple_chat
+
+# Enough parameters to make each scenario short; all are documented in the scenario itself.
+SCENARIOS = {
+    "chat_multi_turn": ["--set", "sessions=6", "--set", "think=5ms"],
+    "tool_loop_branching": ["--set", "users=3", "--set", "sessions=6", "--set", "pace=0.01"],
+    "tuning_loop": ["--set", "sessions=6", "--set", "think=5ms"],
+}
+
+
+def bodies(work, scenario, args, workers, seed):
+    kept = []
+
+    def handler(request, c):
+        kept.append(request.body)
+        simple_chat(c)
+
+    with Server(handler) as server:
+        result = work.perigee("run", f"{ROOT}/scenarios/{scenario}.lua", "--replica", server.url, "--model", "test-model",
+                              "--tokenizer", "bytes", "--workers", str(workers), "--seed", str(seed), *args)
+        assert not server.errors, server.errors[0]
+        assert result.folder, result.err
+        eq({r["error"] for r in result.rows}, {None}, f"{scenario}: {result.err}")
+        return collections.Counter(kept)
+
+
+def check(work, scenario):
+    args = SCENARIOS[scenario]
+    first = bodies(work, scenario, args, 1, 7)
+    assert sum(first.values()) >= 12, f"only {sum(first.values())} requests"
+    for workers in (2, 4):
+        other = bodies(work, scenario, args, workers, 7)
+        assert first == other, f"{scenario}: {len(first - other)} bodies differ between 1 and {workers} workers"
+    assert first != bodies(work, scenario, args, 1, 8), "another seed says other things"
+
+
+def test_chat_multi_turn(work):
+    check(work, "chat_multi_turn")
+
+
+def test_tool_loop_branching(work):
+    check(work, "tool_loop_branching")
+
+
+def test_tuning_loop(work):
+    check(work, "tuning_loop")
+
+
+main(globals())
