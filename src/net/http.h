@@ -53,6 +53,9 @@ struct http_target_options {
   bool http2;          /* over TLS only; plain: ERR_UNSUPPORTED with the reason */
   bool reports_cached; /* known to report cached_tokens: an absent field is an inferred zero */
   bool full;           /* always the multi transport (redirects, compression) */
+  /* What workers learn about one server together (whether it reports cached_tokens); NULL = this
+   * client alone. Outlives the client. */
+  _Atomic bool *reports;
 };
 
 /* Parses and checks; the name is resolved at first use and pinned. Interned: equal options give the

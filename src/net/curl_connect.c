@@ -1,0 +1,261 @@
+/* curl_connect.c: connecting by libcurl with CURLOPT_CONNECT_ONLY.
+ *
+ * A plain socket is taken over: libcurl asks through its close function, which does not close, and
+ * the easy handle is free for the next connection. A TLS connection stays with its easy handle,
+ * because closing that would reset the session below us; it is only used through its SSL object,
+ * caught when the handshake is done. Each easy handle has a connection cache of its own (a share):
+ * in a common one libcurl closes idle connections on which bytes wait or which are two minutes old,
+ * and ours look idle to it. */
+#include <curl/curl.h>
+#include <openssl/ssl.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "net/connect.h"
+#include "net/curl_loop.h"
+
+#define MAX_SPARE 64
+
+struct connecting {
+  struct connecting *next, *prev; /* among the live ones, or the finished ones of one action */
+  struct connector *connector;
+  CURL *easy;
+  CURLSH *share;
+  struct http_target *target; /* whose settings the easy handle has */
+  struct curl_slist *pinned;
+  connect_fn *fn;
+  void *user;
+  SSL *ssl;
+  curl_socket_t fd;
+  int os_errno;
+  CURLcode result;
+  bool added;    /* in the multi handle */
+  bool given;    /* the socket is no longer libcurl's to close */
+  bool finished; /* in connector->finished */
+  char said[CURL_ERROR_SIZE];
+};
+
+struct connector {
+  struct curl_loop loop;
+  struct http_client *client;
+  struct connecting *finished;
+  struct connecting *spare;
+  size_t n_spare, n_live;
+};
+
+/* ---- callbacks of libcurl and OpenSSL ---- */
+
+static curl_socket_t on_open(void *user, curlsocktype purpose, struct curl_sockaddr *addr) {
+  (void)purpose;
+  struct connecting *op = user;
+  return curl_loop_open_socket(&op->connector->loop, addr->family, addr->socktype, addr->protocol,
+                               &op->os_errno);
+}
+
+static int on_close(void *user, curl_socket_t fd) {
+  struct connecting *op = user;
+  curl_loop_forget(op->connector->client, fd);
+  return op->given && fd == op->fd ? 0 : close(fd);
+}
+
+static void on_handshake(const SSL *ssl, int where, int ret) {
+  (void)ret;
+  struct connecting *op = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+  if ((where & SSL_CB_HANDSHAKE_DONE) && op)
+    op->ssl = (SSL *)ssl;
+}
+
+static CURLcode on_ssl_ctx(CURL *easy, void *ssl_ctx, void *user) {
+  (void)easy;
+  SSL_CTX_set_app_data(ssl_ctx, user);
+  SSL_CTX_set_info_callback(ssl_ctx, on_handshake);
+  return CURLE_OK;
+}
+
+/* ---- handles ---- */
+
+static void op_free(struct connecting *op) {
+  curl_easy_cleanup(op->easy);
+  curl_share_cleanup(op->share);
+  curl_slist_free_all(op->pinned);
+  mem_free(op);
+}
+
+static struct connecting *op_new(struct connector *k) {
+  struct connecting *op = MEM_NEW(struct connecting);
+  op->connector = k;
+  op->fd = CURL_SOCKET_BAD;
+  op->easy = curl_easy_init();
+  op->share = curl_share_init();
+  if (!op->easy || !op->share ||
+      curl_share_setopt(op->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT) != CURLSHE_OK) {
+    op_free(op);
+    return NULL;
+  }
+  return op;
+}
+
+/* What is the same for every connection to a target; kept while the handle serves that target. */
+static void settle(struct connecting *op, struct http_target *t) {
+  CURL *e = op->easy;
+  if (op->target == t)
+    return;
+  curl_easy_reset(e);
+  curl_slist_free_all(op->pinned);
+  op->target = t;
+  curl_setup_target(e, t, &op->pinned);
+  curl_easy_setopt(e, CURLOPT_SHARE, op->share);
+  curl_easy_setopt(e, CURLOPT_URL, t->base);
+  curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, 1L);
+  curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, t->proxy ? 1L : 0L);
+  curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+  curl_easy_setopt(e, CURLOPT_BUFFERSIZE, 1024L);
+  curl_easy_setopt(e, CURLOPT_PRIVATE, op);
+  curl_easy_setopt(e, CURLOPT_ERRORBUFFER, op->said);
+  curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
+  curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, op);
+  curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+  curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, op);
+  if (t->url.tls) {
+    curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_ssl_ctx);
+    curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, op);
+  }
+}
+
+/* The handle has no connection any more: for the next one, or away with it. */
+static void op_retire(struct connecting *op) {
+  struct connector *k = op->connector;
+  if (op->added)
+    curl_multi_remove_handle(k->loop.multi, op->easy);
+  op->added = op->given = op->finished = false;
+  op->fn = NULL;
+  op->ssl = NULL;
+  op->fd = CURL_SOCKET_BAD;
+  k->n_live--;
+  if (k->n_spare >= MAX_SPARE) {
+    op_free(op);
+    return;
+  }
+  op->next = k->spare;
+  k->spare = op;
+  k->n_spare++;
+}
+
+static void finished_remove(struct connecting *op) {
+  struct connector *k = op->connector;
+  if (op->prev)
+    op->prev->next = op->next;
+  else
+    k->finished = op->next;
+  if (op->next)
+    op->next->prev = op->prev;
+  op->next = op->prev = NULL;
+  op->finished = false;
+}
+
+/* ---- the end of an attempt ---- */
+
+static void hand_over(struct connecting *op) {
+  connect_fn *fn = op->fn;
+  void *user = op->user;
+  char text[CURL_FAILURE_BYTES] = "";
+  enum sample_error error = SAMPLE_OK;
+  if (op->result == CURLE_OK)
+    op->result = curl_easy_getinfo(op->easy, CURLINFO_ACTIVESOCKET, &op->fd);
+  if (op->result == CURLE_OK && op->fd != CURL_SOCKET_BAD) {
+    curl_loop_forget(op->connector->client, op->fd);
+    if (op->ssl) {
+      fn(user, op, op->fd, op->ssl, SAMPLE_OK, NULL);
+      return;
+    }
+    int fd = op->fd;
+    op->given = true;
+    op_retire(op);
+    fn(user, NULL, fd, NULL, SAMPLE_OK, NULL);
+    return;
+  }
+  error = curl_setup_failure(op->target, op->easy, (int)op->result, op->os_errno, op->said, text);
+  op_retire(op);
+  fn(user, NULL, -1, NULL, error, text);
+}
+
+/* Messages first, callbacks after: those may start and close connections. */
+static void after_action(struct curl_loop *loop) {
+  struct connector *k = CONTAINER_OF(loop, struct connector, loop);
+  int left;
+  for (CURLMsg *msg; (msg = curl_multi_info_read(loop->multi, &left));) {
+    struct connecting *op = NULL;
+    if (msg->msg != CURLMSG_DONE)
+      continue;
+    CURLcode result = msg->data.result;
+    curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **)&op);
+    op->result = result;
+    op->finished = true;
+    op->prev = NULL;
+    op->next = k->finished;
+    if (op->next)
+      op->next->prev = op;
+    k->finished = op;
+  }
+  while (k->finished) {
+    struct connecting *op = k->finished;
+    finished_remove(op);
+    hand_over(op);
+  }
+}
+
+/* ---- the connector ---- */
+
+struct connector *connector_new(struct http_client *c) {
+  struct connector *k = MEM_NEW(struct connector);
+  k->client = c;
+  return k;
+}
+
+void connector_delete(struct connector *k) {
+  assert(k->n_live == 0);
+  for (struct connecting *op = k->spare, *next; op; op = next) {
+    next = op->next;
+    op_free(op);
+  }
+  curl_loop_free(&k->loop);
+  mem_free(k);
+}
+
+int connector_start(struct connector *k, struct http_target *t, connect_fn *fn, void *user,
+                    struct connecting **out, struct err *err) {
+  if (!k->loop.multi) {
+    int rc = curl_loop_init(&k->loop, k->client, err);
+    if (rc)
+      return rc;
+    k->loop.after = after_action;
+  }
+  struct connecting *op = k->spare;
+  if (op) {
+    k->spare = op->next;
+    k->n_spare--;
+    op->next = NULL;
+  } else if (!(op = op_new(k))) {
+    return err_set(err, ERR_IO, "libcurl gives no handle for a connection");
+  }
+  k->n_live++;
+  settle(op, t);
+  op->fn = fn;
+  op->user = user;
+  op->os_errno = 0;
+  op->said[0] = '\0';
+  CURLMcode rc = curl_multi_add_handle(k->loop.multi, op->easy);
+  if (rc != CURLM_OK) {
+    op_retire(op);
+    return err_set(err, ERR_IO, "libcurl takes no connection: %s", curl_multi_strerror(rc));
+  }
+  op->added = true;
+  *out = op;
+  return 0;
+}
+
+void connect_close(struct connecting *op) {
+  if (op->finished)
+    finished_remove(op);
+  op_retire(op);
+}

@@ -1,0 +1,492 @@
+/* http.c: the client: how a request starts, waits for its name, runs out of time, ends.
+ *
+ * An exchange is the private half of a request. It is in one of three places: in its target's line
+ * while the name is resolved, with a transport, or ended and waiting for its timer to say so. What
+ * it received on the way is exchange.c's, what that amounts to is outcome.c's. */
+#include "net/http.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "base/units.h"
+#include "net/client.h"
+#include "net/curl_loop.h"
+
+#define MAX_CONNECTIONS_DEFAULT 4096
+#define MAX_BODY_DEFAULT ((size_t)64 << 20)
+#define MAX_HEADERS ((size_t)256 << 10)
+#define MAX_SPARE 1024
+#define SPARE_HEAD_BYTES 16384 /* larger buffers are not kept for the next request */
+
+/* ---- lines ---- */
+
+void line_add(struct line *line, struct http_exchange *x) {
+  x->in_line = true;
+  x->line_next = NULL;
+  x->line_prev = line->last;
+  if (line->last)
+    line->last->line_next = x;
+  else
+    line->first = x;
+  line->last = x;
+}
+
+void line_remove(struct line *line, struct http_exchange *x) {
+  if (x->line_prev)
+    x->line_prev->line_next = x->line_next;
+  else
+    line->first = x->line_next;
+  if (x->line_next)
+    x->line_next->line_prev = x->line_prev;
+  else
+    line->last = x->line_prev;
+  x->line_next = x->line_prev = NULL;
+  x->in_line = false;
+}
+
+struct http_exchange *line_take(struct line *line) {
+  struct http_exchange *x = line->first;
+  if (x)
+    line_remove(line, x);
+  return x;
+}
+
+/* ---- the client ---- */
+
+struct http_client *http_client_new(const struct http_client_options *options, struct err *err) {
+  (void)err; /* descriptors are asked for at first use */
+  struct http_client *c = MEM_NEW(struct http_client);
+  c->options = *options;
+  c->loop = options->loop;
+  if (!c->options.max_connections)
+    c->options.max_connections = MAX_CONNECTIONS_DEFAULT;
+  return c;
+}
+
+void http_client_delete(struct http_client *c) {
+  if (!c)
+    return;
+  while (c->running)
+    http_request_cancel(c->running->request, SAMPLE_CANCELLED);
+  struct transport *const transports[] = {&c->h1, &c->full, &c->other};
+  for (size_t i = 0; i < ARRAY_LEN(transports); i++)
+    if (transports[i]->start && transports[i]->close)
+      transports[i]->close(transports[i]->self);
+  curl_fds_free(c);
+  for (struct http_target *t = c->targets, *next; t; t = next) {
+    next = t->next;
+    http_target_delete(t);
+  }
+  for (struct http_exchange *x = c->spare, *next; x; x = next) {
+    next = x->next;
+    buf_free(&x->head);
+    mem_free(x);
+  }
+  mem_free(c);
+}
+
+void http_client_set_window(struct http_client *c, uint64_t start_ns, uint64_t end_ns) {
+  __atomic_store_n(&c->options.window_start_ns, start_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&c->options.window_end_ns, end_ns, __ATOMIC_RELAXED);
+}
+
+void http_client_use_transport(struct http_client *c, const struct transport *t) {
+  c->other = *t;
+}
+
+void http_client_get_stats(const struct http_client *c, struct http_client_stats *out) {
+  *out = c->stats;
+}
+
+const struct transport *http_client_choose(struct http_client *c, const struct http_request *r,
+                                           const struct http_target *t) {
+  if (c->other.start)
+    return &c->other;
+  /* Through a proxy that speaks TLS, or to a plain server through an HTTP proxy (which wants whole
+   * URLs in requests), only libcurl's own HTTP knows the way. */
+  bool odd_proxy = t->proxy && (strncmp(t->proxy, "https:", 6) == 0 ||
+                                (strncmp(t->proxy, "http:", 5) == 0 && !t->url.tls));
+  if (t->full || t->http2 || r->follow_redirects || r->accept_compressed || odd_proxy) {
+    if (!c->full.start)
+      full_transport(c, &c->full);
+    return &c->full;
+  }
+  if (!c->h1.start)
+    h1_transport(c, &c->h1);
+  return &c->h1;
+}
+
+/* ---- starting ---- */
+
+void http_request_init(struct http_request *r) {
+  *r = (struct http_request){.method = "GET", .path = "/"};
+  buf_init(&r->response_headers, MAX_HEADERS);
+  buf_init(&r->body, MAX_BODY_DEFAULT);
+}
+
+void http_request_free(struct http_request *r) {
+  assert(!r->exchange);
+  buf_free(&r->response_headers);
+  buf_free(&r->body);
+  if (r->stream.result.api != OPENAI_NONE)
+    openai_stream_free(&r->stream);
+  r->stream = (struct openai_stream){0};
+}
+
+static bool token_char(unsigned char ch) {
+  return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
+         (ch && strchr("!#$%&'*+-.^_`|~", ch));
+}
+
+static bool is_name(const char *line, size_t len, const char *name) {
+  return strlen(name) == len && strncasecmp(line, name, len) == 0;
+}
+
+/* One "Name: value\r\n" of the caller's. */
+static int check_header(struct http_exchange *x, const char *line, size_t len, struct err *err) {
+  size_t n = 0;
+  while (n < len && token_char((unsigned char)line[n]))
+    n++;
+  if (n == 0 || n == len || line[n] != ':')
+    return err_set(err, ERR_INVALID, "header \"%.*s\" is not of the form \"Name: value\"",
+                   (int)(n < 60 ? n : 60), line);
+  for (size_t i = n; i < len; i++)
+    if ((unsigned char)line[i] < ' ' && line[i] != '\t')
+      return err_set(err, ERR_INVALID, "header %.*s: its value holds a control character", (int)n,
+                     line);
+  if (is_name(line, n, "content-length") || is_name(line, n, "transfer-encoding"))
+    return err_set(err, ERR_INVALID, "header %.*s: the client writes it, leave it out", (int)n,
+                   line);
+  if (is_name(line, n, "host"))
+    x->has_host = true;
+  else if (is_name(line, n, "accept"))
+    x->has_accept = true;
+  else if (is_name(line, n, "connection"))
+    x->closes = memmem(line + n, len - n, "close", 5) != NULL;
+  return 0;
+}
+
+/* Misuse is found before anything is sent: a line break in a header would be another header. */
+static int check_request(struct http_exchange *x, const struct http_request *r, struct err *err) {
+  size_t n = 0;
+  while (token_char((unsigned char)r->method[n]))
+    n++;
+  if (n == 0 || r->method[n])
+    return err_set(err, ERR_INVALID, "\"%.40s\" is not a method", r->method);
+  if (r->path[0] != '/')
+    return err_set(err, ERR_INVALID, "path \"%.200s\" must begin with /", r->path);
+  for (const char *p = r->path; *p; p++)
+    if ((unsigned char)*p <= ' ' || *p == 127 || *p == '#')
+      return err_set(err, ERR_INVALID,
+                     "path \"%.200s\" holds a space, a # or a control character: percent-encode it",
+                     r->path);
+  x->has_host = x->has_accept = x->closes = false;
+  for (const char *line = r->headers; line && *line;) {
+    const char *end = strstr(line, "\r\n");
+    if (!end)
+      return err_set(err, ERR_INVALID, "header \"%.60s\" does not end with CR LF", line);
+    int rc = check_header(x, line, (size_t)(end - line), err);
+    if (rc)
+      return rc;
+    line = end + 2;
+  }
+  return 0;
+}
+
+static struct http_exchange *take_exchange(struct http_client *c) {
+  struct http_exchange *x = c->spare;
+  struct buf head;
+  if (x) {
+    c->spare = x->next;
+    c->n_spare--;
+    head = x->head;
+    buf_reset(&head);
+  } else {
+    x = mem_alloc(sizeof *x);
+    buf_init(&head, BUF_MAX_OWN);
+  }
+  *x = (struct http_exchange){
+      .client = c, .head = head, .error_ns = SAMPLE_ABSENT, .coalesced_bound_ns = SAMPLE_ABSENT};
+  return x;
+}
+
+static void give_back(struct http_exchange *x) {
+  struct http_client *c = x->client;
+  if (c->n_spare >= MAX_SPARE || x->head.cap > SPARE_HEAD_BYTES) {
+    buf_free(&x->head);
+    mem_free(x);
+    return;
+  }
+  x->next = c->spare;
+  c->spare = x;
+  c->n_spare++;
+}
+
+static void on_timer(struct loop_timer *timer);
+
+static void reset_results(struct http_request *r) {
+  r->error = SAMPLE_OK;
+  r->detail[0] = '\0';
+  r->status = 0;
+  r->reused_connection = false;
+  r->reconnects = 0;
+  buf_reset(&r->response_headers);
+  buf_reset(&r->body);
+  r->body.max = r->max_body ? r->max_body : MAX_BODY_DEFAULT;
+  if (r->stream.result.api != OPENAI_NONE && r->stream.result.api == r->api) {
+    openai_stream_reset(&r->stream);
+  } else {
+    if (r->stream.result.api != OPENAI_NONE)
+      openai_stream_free(&r->stream);
+    r->stream = (struct openai_stream){0};
+    if (r->api != OPENAI_NONE)
+      openai_stream_init(&r->stream, &(struct openai_options){.api = r->api, .keep_outputs = true});
+  }
+  for (size_t i = 0; i < STAMP_COUNT; i++)
+    r->stamp_ns[i] = SAMPLE_NEVER;
+}
+
+static enum sample_error class_of(int rc) {
+  return rc == ERR_RESOLVE ? SAMPLE_RESOLVE : rc == ERR_TLS ? SAMPLE_TLS : SAMPLE_CONNECT;
+}
+
+static void launch(struct http_exchange *x) {
+  const struct transport *t = http_client_choose(x->client, x->request, x->target);
+  struct err err;
+  x->transport = t;
+  int rc = t->start(t->self, x, &err);
+  if (rc)
+    http_exchange_fail_later(x, class_of(rc), err.text);
+}
+
+static void wait_for_name(struct http_exchange *x) {
+  struct http_target *t = x->target;
+  struct err err;
+  if (t->state == TARGET_NEW) {
+    int rc = http_resolve_start(t, &err);
+    if (rc) {
+      http_exchange_fail_later(x, SAMPLE_RESOLVE, err.text);
+      return;
+    }
+    t->state = TARGET_RESOLVING;
+  }
+  line_add(&t->naming, x);
+}
+
+int http_request_start(struct http_client *c, struct http_request *r, struct err *err) {
+  assert(!r->exchange && r->target && r->target->client == c);
+  struct http_exchange *x = take_exchange(c);
+  int rc = check_request(x, r, err);
+  if (rc) {
+    err_prefix(err, "%s", r->target->base);
+    give_back(x);
+    return rc;
+  }
+  x->request = r;
+  x->target = r->target;
+  for (size_t i = 0; i < r->n_parts; i++)
+    x->body_bytes += r->parts[i]->len;
+  r->exchange = x;
+  reset_results(r);
+  x->begun_ns = loop_refresh(c->loop);
+  r->stamp_ns[STAMP_START] = x->begun_ns;
+  r->stamp_ns[STAMP_SCHED] = r->sched_ns ? r->sched_ns : x->begun_ns;
+  x->next = c->running;
+  if (c->running)
+    c->running->prev = x;
+  c->running = x;
+  c->stats.requests++;
+  loop_timer_init(&x->timer, on_timer);
+  http_exchange_arm(x);
+  if (c->other.start || x->target->state == TARGET_READY)
+    launch(x);
+  else
+    wait_for_name(x);
+  return 0;
+}
+
+void http_target_named(struct http_target *t, const char *problem) {
+  t->state = problem ? TARGET_NEW : TARGET_READY;
+  struct http_exchange *x;
+  char text[200];
+  if (problem)
+    snprintf(text, sizeof text, "cannot resolve %.100s: %s; is the host name right?", t->name,
+             problem);
+  while ((x = line_take(&t->naming))) {
+    if (problem)
+      http_exchange_fail_later(x, SAMPLE_RESOLVE, text);
+    else
+      launch(x);
+  }
+}
+
+/* ---- ending ---- */
+
+/* Takes the exchange out of the transport's hands. */
+static void recall(struct http_exchange *x) {
+  if (x->ended)
+    return;
+  if (x->transport)
+    x->transport->cancel(x->transport->self, x);
+  else if (x->in_line)
+    line_remove(&x->target->naming, x);
+  x->transport = NULL;
+}
+
+/* The request is over: error and detail are set, nobody holds the exchange. */
+static void finish(struct http_exchange *x) {
+  struct http_client *c = x->client;
+  struct http_request *r = x->request;
+  loop_timer_clear(c->loop, &x->timer);
+  if (x->prev)
+    x->prev->next = x->next;
+  else
+    c->running = x->next;
+  if (x->next)
+    x->next->prev = x->prev;
+  if (r->stamp_ns[STAMP_DONE] == SAMPLE_NEVER)
+    r->stamp_ns[STAMP_DONE] = loop_now(c->loop);
+  if (r->api != OPENAI_NONE) {
+    const struct openai_result *result = &r->stream.result;
+    if (result->first_token_ns)
+      r->stamp_ns[STAMP_FIRST_TOKEN] = result->first_token_ns;
+    if (result->last_token_ns)
+      r->stamp_ns[STAMP_LAST_TOKEN] = result->last_token_ns;
+  }
+  http_complete_sample(x);
+  r->exchange = NULL;
+  give_back(x);
+}
+
+static void finish_and_tell(struct http_exchange *x) {
+  struct http_request *r = x->request;
+  finish(x);
+  if (r->done)
+    r->done(r);
+}
+
+void http_exchange_end(struct http_exchange *x, const struct http_read *read) {
+  x->request->stamp_ns[STAMP_DONE] = read ? http_read_stamp(read) : loop_now(x->client->loop);
+  http_outcome_set(x, -1, NULL);
+  finish_and_tell(x);
+}
+
+void http_exchange_broken(struct http_exchange *x, enum http_break how, const char *why,
+                          const struct http_read *read) {
+  x->request->stamp_ns[STAMP_DONE] = read ? http_read_stamp(read) : loop_now(x->client->loop);
+  http_outcome_set(x, (int)how, why);
+  finish_and_tell(x);
+}
+
+void http_exchange_fail(struct http_exchange *x, enum sample_error error, const char *text) {
+  x->request->error = error;
+  http_outcome_detail(x, false, "%s", text);
+  finish_and_tell(x);
+}
+
+void http_exchange_fail_later(struct http_exchange *x, enum sample_error error, const char *text) {
+  x->request->error = error;
+  http_outcome_detail(x, false, "%s", text);
+  x->ended = true;
+  loop_timer_set(x->client->loop, &x->timer, loop_now(x->client->loop));
+}
+
+void http_request_cancel(struct http_request *r, enum sample_error error) {
+  struct http_exchange *x = r->exchange;
+  if (!x)
+    return;
+  recall(x);
+  r->error = error;
+  r->detail[0] = '\0';
+  finish(x);
+}
+
+/* ---- time ---- */
+
+struct deadline {
+  uint64_t due_ns;
+  enum sample_error error;
+};
+
+static struct deadline next_deadline(const struct http_exchange *x) {
+  const struct http_request *r = x->request;
+  const struct http_timeouts *t = &r->timeouts;
+  struct deadline d = {.due_ns = UINT64_MAX, .error = SAMPLE_TIMEOUT_TOTAL};
+  uint64_t from, length;
+  enum sample_error error;
+  if (r->stamp_ns[STAMP_CONNECTED] == SAMPLE_NEVER) {
+    from = r->stamp_ns[STAMP_START];
+    length = t->connect_ns;
+    error = SAMPLE_TIMEOUT_CONNECT;
+  } else if (r->stamp_ns[STAMP_FIRST_BYTE] == SAMPLE_NEVER) {
+    from = r->stamp_ns[STAMP_CONNECTED];
+    length = t->first_byte_ns;
+    error = SAMPLE_TIMEOUT_FIRST_BYTE;
+  } else {
+    from = x->last_byte_ns;
+    length = t->idle_ns;
+    error = SAMPLE_TIMEOUT_IDLE;
+  }
+  if (length)
+    d = (struct deadline){.due_ns = from + length, .error = error};
+  if (t->total_ns && x->begun_ns + t->total_ns < d.due_ns)
+    d = (struct deadline){.due_ns = x->begun_ns + t->total_ns, .error = SAMPLE_TIMEOUT_TOTAL};
+  return d;
+}
+
+/* The timer may go off too early (bytes moved the idle deadline): it then looks again. So it is
+ * touched only where a deadline comes nearer. */
+void http_exchange_arm(struct http_exchange *x) {
+  if (x->ended)
+    return;
+  struct deadline d = next_deadline(x);
+  if (d.due_ns != UINT64_MAX && (!x->timer.slot || d.due_ns < x->timer.due_ns))
+    loop_timer_set(x->client->loop, &x->timer, d.due_ns);
+}
+
+static void time_out(struct http_exchange *x, enum sample_error error) {
+  const struct http_timeouts *t = &x->request->timeouts;
+  char length[32];
+  recall(x);
+  x->request->error = error;
+  switch (error) {
+  case SAMPLE_TIMEOUT_CONNECT:
+    units_format_seconds((double)t->connect_ns / 1e9, length, sizeof length);
+    http_outcome_detail(x, false,
+                        "no connection within %s (connect timeout); is the address right, and "
+                        "does a firewall drop it?",
+                        length);
+    break;
+  case SAMPLE_TIMEOUT_FIRST_BYTE:
+    units_format_seconds((double)t->first_byte_ns / 1e9, length, sizeof length);
+    http_outcome_detail(x, true, "no byte of the reply within %s (first-byte timeout)%s", length,
+                        x->request->stamp_ns[STAMP_SENT] == SAMPLE_NEVER
+                            ? "; the request was not yet sent whole"
+                            : "");
+    break;
+  case SAMPLE_TIMEOUT_IDLE:
+    units_format_seconds((double)t->idle_ns / 1e9, length, sizeof length);
+    http_outcome_detail(x, true, "nothing came for %s (idle timeout) after %llu bytes", length,
+                        (unsigned long long)x->received_body);
+    break;
+  default:
+    units_format_seconds((double)t->total_ns / 1e9, length, sizeof length);
+    http_outcome_detail(x, true, "not done within %s (total timeout)", length);
+  }
+  finish_and_tell(x);
+}
+
+static void on_timer(struct loop_timer *timer) {
+  struct http_exchange *x = CONTAINER_OF(timer, struct http_exchange, timer);
+  if (x->ended) {
+    finish_and_tell(x);
+    return;
+  }
+  struct deadline d = next_deadline(x);
+  if (d.due_ns <= loop_now(x->client->loop))
+    time_out(x, d.error);
+  else if (d.due_ns != UINT64_MAX)
+    loop_timer_set(x->client->loop, timer, d.due_ns);
+}
