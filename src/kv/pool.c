@@ -54,22 +54,21 @@ void pool_free(struct pool *p) {
   *p = (struct pool){0};
 }
 
-/* The slot of `name`, or the empty one where it would go. Names are hashes, so their low bits
- * serve as they are. */
-static size_t slot_find(const struct pool *p, uint64_t name) {
+/* The slot of `name`, or the empty one where it would go. Names are hashes, so their low bits serve
+ * as they are; the mask never has more than 32 (POOL_MAX_BLOCKS). */
+static struct pool_slot *slot_find(const struct pool *p, uint64_t name) {
   size_t i = (size_t)name & p->slot_mask;
-  while (p->slots[i].first && p->slots[i].name != name)
+  while (p->slots[i].first &&
+         (p->slots[i].tag != (uint32_t)name || p->blocks[p->slots[i].first].name != name))
     i = (i + 1) & p->slot_mask;
-  return i;
+  return &p->slots[i];
 }
 
-/* Empties slot i and moves later ones of the same cluster up, so that no search stops early. */
-static void slot_remove(struct pool *p, size_t i) {
-  for (size_t j = i;;) {
-    j = (j + 1) & p->slot_mask;
-    if (!p->slots[j].first)
-      break;
-    size_t home = (size_t)p->slots[j].name & p->slot_mask;
+/* Empties a slot and moves later ones of its cluster up, so that no search stops early. */
+static void slot_remove(struct pool *p, struct pool_slot *slot) {
+  size_t i = (size_t)(slot - p->slots);
+  for (size_t j = (i + 1) & p->slot_mask; p->slots[j].first; j = (j + 1) & p->slot_mask) {
+    size_t home = p->slots[j].tag & p->slot_mask;
     if (((j - home) & p->slot_mask) >= ((j - i) & p->slot_mask)) {
       p->slots[i] = p->slots[j];
       i = j;
@@ -80,41 +79,42 @@ static void slot_remove(struct pool *p, size_t i) {
 }
 
 uint32_t pool_find(const struct pool *p, uint64_t name) {
-  return p->slots[slot_find(p, name)].first;
+  return slot_find(p, name)->first;
 }
 
 void pool_name(struct pool *p, uint32_t id, uint64_t name) {
   struct pool_block *b = &p->blocks[id];
   assert(id && b->refs && !b->named);
-  struct pool_slot *s = &p->slots[slot_find(p, name)];
+  struct pool_slot *slot = slot_find(p, name);
   b->name = name;
   b->named = true;
   b->copy_next = 0;
-  if (s->first) {
-    b->copy_prev = s->last;
-    p->blocks[s->last].copy_next = id;
-    s->last = id;
+  if (slot->first) {
+    struct pool_block *first = &p->blocks[slot->first];
+    b->copy_prev = first->copy_prev;
+    p->blocks[first->copy_prev].copy_next = id;
+    first->copy_prev = id;
   } else {
-    b->copy_prev = 0;
-    *s = (struct pool_slot){.name = name, .first = id, .last = id};
+    *slot = (struct pool_slot){.tag = (uint32_t)name, .first = id};
+    b->copy_prev = id;
     p->num_names++;
   }
 }
 
-static void lose_name(struct pool *p, struct pool_block *b) {
-  size_t i = slot_find(p, b->name);
-  struct pool_slot *s = &p->slots[i];
-  if (b->copy_prev)
-    p->blocks[b->copy_prev].copy_next = b->copy_next;
-  else
-    s->first = b->copy_next;
-  if (b->copy_next)
-    p->blocks[b->copy_next].copy_prev = b->copy_prev;
-  else
-    s->last = b->copy_prev;
+static void lose_name(struct pool *p, uint32_t id) {
+  struct pool_block *b = &p->blocks[id];
+  struct pool_slot *slot = slot_find(p, b->name);
   b->named = false;
-  if (!s->first)
-    slot_remove(p, i);
+  if (slot->first == id && !b->copy_next) {
+    slot_remove(p, slot);
+    return;
+  }
+  if (slot->first == id)
+    slot->first = b->copy_next;
+  else
+    p->blocks[b->copy_prev].copy_next = b->copy_next;
+  /* Who comes after b, or, when b was the last, the first, points back past b. */
+  p->blocks[b->copy_next ? b->copy_next : slot->first].copy_prev = b->copy_prev;
 }
 
 void pool_touch(struct pool *p, uint32_t id) {
@@ -129,10 +129,14 @@ bool pool_take(struct pool *p, uint32_t *id, uint64_t *lost) {
   struct pool_block *b = &p->blocks[*id];
   queue_remove(p, *id);
   b->refs = 1;
+  /* The next front is in the cache now (it was just linked); what its turn will read is not. */
+  uint32_t front = pool_next(p, 0);
+  __builtin_prefetch(&p->blocks[pool_next(p, front)]);
+  pool_prefetch(p, p->blocks[front].name);
   if (!b->named)
     return false;
   *lost = b->name;
-  lose_name(p, b);
+  lose_name(p, *id);
   return true;
 }
 
@@ -140,6 +144,8 @@ void pool_release(struct pool *p, const uint32_t *ids, uint32_t n) {
   uint32_t nameless_end = 0; /* the last of the group at the front */
   while (n) {
     uint32_t id = ids[--n];
+    if (n >= 8)
+      __builtin_prefetch(&p->blocks[ids[n - 8]]);
     struct pool_block *b = &p->blocks[id];
     assert(id && b->refs);
     if (--b->refs)

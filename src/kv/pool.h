@@ -16,14 +16,17 @@
 struct pool_block {
   uint64_t name;                 /* means something only while `named` */
   uint32_t next_diff, prev_diff; /* free queue, see pool.c; stale while held */
-  uint32_t copy_prev, copy_next; /* other blocks of this name, oldest first; 0 at the ends */
+  uint32_t copy_prev, copy_next; /* other blocks of this name, oldest first: next of the last is 0,
+                                    prev of the first is the last */
   uint32_t refs;                 /* requests that hold it; 0 = in the free queue */
   bool named;
 };
 
+/* Eight bytes, so that the tables of many replicas fit the CPU's caches; the rest of the name is in
+ * the block. */
 struct pool_slot {
-  uint64_t name;
-  uint32_t first, last; /* the copies' ends; first 0 = the slot is empty */
+  uint32_t tag;   /* low half of the name: home slot, and nearly always the verdict */
+  uint32_t first; /* its oldest copy; 0 = the slot is empty */
 };
 
 struct pool {
@@ -62,5 +65,11 @@ NODISCARD bool pool_clear(struct pool *p);
 
 /* The free queue from front to back: pool_next(p, 0) is the front, 0 comes after the last. */
 uint32_t pool_next(const struct pool *p, uint32_t id);
+
+/* Fetches what pool_find and pool_name of this name will read, for callers that know their next
+ * names: in a full pool nearly every access misses the CPU's caches. */
+static inline void pool_prefetch(const struct pool *p, uint64_t name) {
+  __builtin_prefetch(&p->slots[(size_t)name & p->slot_mask]);
+}
 
 #endif
