@@ -1,0 +1,206 @@
+/* checks.c: figures for the validity checks, from the client's own probes and from the rows. */
+#include "out/checks.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static const struct {
+  const char *name, *unit, *meaning;
+  enum units_kind kind;
+  double limit;
+} known[CHECK_COUNT] = {
+    [CHECK_SCHEDULE_LAG] = {"schedule_lag_p99", "s", "sessions start after they were due",
+                            UNITS_TIME, 5e-3},
+    [CHECK_WAKE_LAG] = {"wake_lag_p99", "s", "the client's timers fire late", UNITS_TIME, 5e-3},
+    [CHECK_LOOP_LAG] = {"loop_lag_p99", "s", "one wake-up keeps a worker's loop busy", UNITS_TIME,
+                        20e-3},
+    [CHECK_WORKER_CPU] = {"worker_cpu", "ratio", "share of a core the busiest worker used",
+                          UNITS_RATIO, 0.9},
+    [CHECK_MEASUREMENT_ERROR] = {"measurement_error_p99", "s",
+                                 "bytes are read after the kernel received them", UNITS_TIME, 1e-3},
+    [CHECK_COALESCED] = {"coalesced_events", "ratio", "output events that arrived with a later one",
+                         UNITS_RATIO, 0.05},
+    [CHECK_EMPTY_200] = {"empty_200", "ratio", "requests answered with 200 and nothing",
+                         UNITS_RATIO, 0.01},
+    [CHECK_MISSING_USAGE] = {"missing_usage", "ratio", "good replies without token counts",
+                             UNITS_RATIO, 0.05},
+    [CHECK_CLOCK_STEP] = {"clock_step", "s", "the wall clock jumped", UNITS_TIME, 1e-3},
+    [CHECK_DESCRIPTORS] = {"descriptors", "times",
+                           "no descriptor or port was left for a connection", UNITS_NONE, 0},
+    [CHECK_USAGE_VS_LOCAL] = {"usage_vs_local", "tokens",
+                              "largest difference between the server's token counts and ours",
+                              UNITS_NONE, 0},
+};
+
+struct checks_limits checks_default_limits(void) {
+  struct checks_limits l;
+  for (int i = 0; i < CHECK_COUNT; i++)
+    l.limit[i] = known[i].limit;
+  return l;
+}
+
+int checks_set_limit(struct checks_limits *l, const char *name, const char *text, struct err *err) {
+  const char *names[CHECK_COUNT];
+  for (int i = 0; i < CHECK_COUNT; i++) {
+    names[i] = known[i].name;
+    if (strcmp(names[i], name) != 0)
+      continue;
+    double limit;
+    int rc = units_parse(text, strlen(text), known[i].kind, &limit, NULL, err);
+    if (!rc && limit < 0)
+      rc = err_set(err, ERR_INVALID, "a limit cannot be below 0");
+    if (rc) {
+      err_prefix(err, "limit of the check %s", name);
+      return rc;
+    }
+    l->limit[i] = limit;
+    return 0;
+  }
+  const char *near = err_nearest(name, names, CHECK_COUNT);
+  return err_set(err, ERR_INVALID, "unknown check \"%s\" (did you mean \"%s\"?)", name,
+                 near ? near : names[0]);
+}
+
+/* What the rows say, in one pass. */
+struct counts {
+  uint64_t ended, ok, empty, no_usage, events, coalesced, compared;
+  int64_t worst_diff; /* tokens */
+};
+
+static void count_diff(struct counts *c, int32_t usage, int32_t local) {
+  if (usage < 0 || local < 0)
+    return;
+  int64_t diff = llabs((int64_t)usage - local);
+  c->compared++;
+  if (diff > c->worst_diff)
+    c->worst_diff = diff;
+}
+
+static struct counts count_rows(const struct table *t) {
+  struct counts c = {0};
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if (!(r->flags & ROW_MEASURED) || !(r->flags & ROW_GENERATION))
+      continue;
+    bool ok = r->error == SAMPLE_OK;
+    c.ended += ok || sample_error_failed((enum sample_error)r->error);
+    c.empty += r->error == SAMPLE_EMPTY_STREAM;
+    c.events += r->output_events;
+    c.coalesced += r->coalesced;
+    if (!ok)
+      continue;
+    c.ok++;
+    c.no_usage += r->output_tokens < 0;
+    count_diff(&c, r->prompt_tokens, r->prompt_local);
+    count_diff(&c, r->output_tokens, r->output_local);
+  }
+  return c;
+}
+
+static void set(struct check *c, double figure) {
+  c->figure = figure;
+  c->ok = isnan(figure) || figure <= c->limit;
+}
+
+static void set_lag(struct check *c, const struct hist *h, const char *otherwise) {
+  set(c, hist_quantile(h, 0.99) / 1e9);
+  if (!h->n)
+    snprintf(c->note, sizeof c->note, "not measured: %s", otherwise);
+}
+
+static void set_part(struct check *c, uint64_t part, uint64_t all, const char *otherwise) {
+  set(c, all ? (double)part / (double)all : (double)NAN);
+  if (all)
+    snprintf(c->note, sizeof c->note, "%llu of %llu", (unsigned long long)part,
+             (unsigned long long)all);
+  else
+    snprintf(c->note, sizeof c->note, "not measured: %s", otherwise);
+}
+
+static void check_client(const struct probe *p, const struct checks_input *in,
+                         struct check out[CHECK_COUNT]) {
+  set_lag(&out[CHECK_SCHEDULE_LAG], &p->start_lag,
+          in->closed_loop ? "a closed loop has no schedule" : "no session was started");
+  if (in->closed_loop)
+    snprintf(out[CHECK_SCHEDULE_LAG].note, sizeof out[0].note,
+             "closed loop: users wait for replies, so while a server stalls no new session arrives "
+             "and the stall is undercounted; an open load shows it");
+  set_lag(&out[CHECK_WAKE_LAG], &p->timer_late, "no timer fired");
+  set_lag(&out[CHECK_LOOP_LAG], &p->wakeup_busy, "no wake-up was timed");
+  set(&out[CHECK_WORKER_CPU], p->cpu_max);
+  if (isnan(p->cpu_max))
+    snprintf(out[CHECK_WORKER_CPU].note, sizeof out[0].note, "not measured: no worker reported");
+  else if (p->n_cpu > 1)
+    snprintf(out[CHECK_WORKER_CPU].note, sizeof out[0].note, "worker %u of %u", p->cpu_worker,
+             p->n_cpu);
+  set_lag(&out[CHECK_MEASUREMENT_ERROR], &p->read_error,
+          "the kernel gave no receive timestamps, reads are stamped by the loop");
+  if (p->read_error.n && p->no_kernel_stamp)
+    snprintf(out[CHECK_MEASUREMENT_ERROR].note, sizeof out[0].note,
+             "%llu of %llu reads had no kernel timestamp", (unsigned long long)p->no_kernel_stamp,
+             (unsigned long long)(p->no_kernel_stamp + p->read_error.n));
+}
+
+static void check_rows(const struct table *t, const struct checks_input *in,
+                       struct check out[CHECK_COUNT]) {
+  struct counts c = count_rows(t);
+  set_part(&out[CHECK_COALESCED], c.coalesced, c.events, "no output event was received");
+  set_part(&out[CHECK_EMPTY_200], c.empty, c.ended, "no request ended");
+  set_part(&out[CHECK_MISSING_USAGE], c.no_usage, c.ok, "no request ended well");
+  struct check *diff = &out[CHECK_USAGE_VS_LOCAL];
+  if (in->parity_proven && c.compared)
+    set(diff, (double)c.worst_diff);
+  else
+    snprintf(diff->note, sizeof diff->note, "not measured: %s",
+             in->parity_proven ? "no reply had both counts"
+                               : "the tokenizer is not proven to be the server's");
+}
+
+void checks_run(const struct table *t, const struct checks_input *in,
+                struct check out[CHECK_COUNT]) {
+  for (int i = 0; i < CHECK_COUNT; i++)
+    out[i] = (struct check){.name = known[i].name,
+                            .meaning = known[i].meaning,
+                            .unit = known[i].unit,
+                            .kind = known[i].kind,
+                            .figure = NAN,
+                            .limit = in->limits.limit[i],
+                            .ok = true};
+  check_client(&t->probe, in, out);
+  check_rows(t, in, out);
+  if (in->clock_step_ns == SAMPLE_ABSENT)
+    snprintf(out[CHECK_CLOCK_STEP].note, sizeof out[0].note, "not measured");
+  else
+    set(&out[CHECK_CLOCK_STEP], fabs((double)in->clock_step_ns) / 1e9);
+  set(&out[CHECK_DESCRIPTORS], (double)in->descriptor_hits);
+  if (in->descriptor_hits)
+    snprintf(out[CHECK_DESCRIPTORS].note, sizeof out[0].note,
+             "raise the limit of open files (ulimit -n) or lower the load");
+}
+
+bool checks_valid(const struct check checks[CHECK_COUNT]) {
+  for (int i = 0; i < CHECK_COUNT; i++)
+    if (!checks[i].ok)
+      return false;
+  return true;
+}
+
+struct value checks_value(const struct check checks[CHECK_COUNT]) {
+  struct value list = value_array();
+  for (int i = 0; i < CHECK_COUNT; i++) {
+    const struct check *c = &checks[i];
+    struct value *item = value_push(&list, value_object());
+    value_set(item, "name", value_cstring(c->name));
+    value_set(item, "figure", isnan(c->figure) ? value_null() : value_double(c->figure));
+    value_set(item, "limit", value_double(c->limit));
+    value_set(item, "unit", value_cstring(c->unit));
+    value_set(item, "ok", value_bool(c->ok));
+    value_set(item, "note", value_cstring(c->note[0] ? c->note : NULL));
+    value_set(item, "meaning", value_cstring(c->meaning));
+  }
+  return list;
+}

@@ -1,0 +1,62 @@
+/* checks.h: is the run worth believing? Named checks, each with its figure and its limit.
+ *
+ * They judge the measuring, not the measured: the client's own lateness, its accuracy, replies that
+ * make figures meaningless. One that does not hold makes the run invalid (exit status 98). Limits
+ * are DESIGN.md's (Validity) and each can be set. */
+#ifndef OUT_CHECKS_H
+#define OUT_CHECKS_H
+
+#include "base/err.h"
+#include "base/units.h"
+#include "out/table.h"
+
+enum check_id {
+  CHECK_SCHEDULE_LAG,      /* schedule_lag_p99: sessions start late (open load) */
+  CHECK_WAKE_LAG,          /* wake_lag_p99: timers fire late */
+  CHECK_LOOP_LAG,          /* loop_lag_p99: one wake-up keeps the loop busy */
+  CHECK_WORKER_CPU,        /* worker_cpu: the busiest worker's share of a core */
+  CHECK_MEASUREMENT_ERROR, /* measurement_error_p99: read − kernel stamp */
+  CHECK_COALESCED,         /* coalesced_events: output events that shared a read */
+  CHECK_EMPTY_200,         /* empty_200: status 200 without a byte of answer */
+  CHECK_MISSING_USAGE,     /* missing_usage: ok replies without token counts */
+  CHECK_CLOCK_STEP,        /* clock_step: wall clock against monotonic clock */
+  CHECK_DESCRIPTORS,       /* descriptors: the limit of open files or ports was hit */
+  CHECK_USAGE_VS_LOCAL,    /* usage_vs_local: counts differ although the tokenizer is exact */
+  CHECK_COUNT
+};
+
+struct checks_limits {
+  double limit[CHECK_COUNT]; /* base units: seconds, ratios, counts */
+};
+struct checks_limits checks_default_limits(void);
+/* "wake_lag_p99", "20ms". ERR_INVALID names the nearest check. */
+NODISCARD int checks_set_limit(struct checks_limits *l, const char *name, const char *text,
+                               struct err *err);
+
+/* What the table does not know. */
+struct checks_input {
+  struct checks_limits limits;
+  bool closed_loop;      /* the load waits for replies: no arrival schedule to be late on */
+  bool parity_proven;    /* the tokenizer is the server's: the built-in fleet with `bytes` */
+  int64_t clock_step_ns; /* largest change of wall − monotonic time; SAMPLE_ABSENT: not watched */
+  uint64_t descriptor_hits; /* times a descriptor or a port could not be had */
+};
+
+struct check {
+  const char *name, *meaning;
+  const char *unit; /* "s", "ratio", "tokens", "times" */
+  enum units_kind kind;
+  double figure; /* NAN: not measured, which is said in `note` and breaks nothing */
+  double limit;  /* the figure may reach it */
+  bool ok;
+  char note[200]; /* "" = none */
+};
+
+/* All checks, in the order of enum check_id. */
+void checks_run(const struct table *t, const struct checks_input *in,
+                struct check out[CHECK_COUNT]);
+bool checks_valid(const struct check checks[CHECK_COUNT]);
+/* Array of {name, figure, limit, unit, ok, note, meaning}. */
+struct value checks_value(const struct check checks[CHECK_COUNT]);
+
+#endif

@@ -1,0 +1,48 @@
+/* outcome.h: how a run ended, as an exit status: one pure function.
+ *
+ * First that holds: 2 wrong usage · 130 interrupted · 1 the run failed · 98 not valid · 99 an
+ * expectation was not met · 0. Beyond the plan's own expectations, 99 is also the status of a run
+ * in which every request or every session failed or nothing at all was measured, and, without
+ * expectations, of one in which more than 5 % of requests or sessions failed. */
+#ifndef OUT_OUTCOME_H
+#define OUT_OUTCOME_H
+
+#include "base/base.h"
+#include "text/value.h"
+
+enum outcome_status {
+  OUTCOME_OK = 0,
+  OUTCOME_FAILED = 1,
+  OUTCOME_USAGE = 2,
+  OUTCOME_INVALID = 98,
+  OUTCOME_NOT_MET = 99,
+  OUTCOME_INTERRUPTED = 130
+};
+
+#define OUTCOME_MAX_FAILED 0.05
+
+struct outcome_input {
+  bool usage_error, interrupted;
+  const char *run_error; /* set-up, a full disk, a crashed fleet …; NULL = none */
+  bool valid;
+  uint64_t expectations, expectations_met;
+  uint64_t requests_ok, requests_failed; /* measured; plain HTTP where there is nothing else */
+  uint64_t sessions_ok, sessions_failed;
+  uint64_t values; /* what vu:record and vu:check gave */
+};
+
+struct outcome {
+  int status;       /* enum outcome_status */
+  char reason[320]; /* one line for a person */
+};
+
+void outcome_decide(const struct outcome_input *in, struct outcome *out);
+/* --exit-codes=bisect: 1, 2 and 98 become 125 (skip this commit), 99 becomes 1. */
+int outcome_bisect(int status);
+
+/* The input from a finished summary (summary_build, expectations in Lua appended by then). */
+void outcome_input_from(const struct value *summary, struct outcome_input *in);
+/* Sets summary.outcome = {status, reason}. */
+void outcome_store(struct value *summary, const struct outcome *outcome);
+
+#endif

@@ -1,0 +1,78 @@
+/* summary.c: puts summary.json together. */
+#include "out/summary.h"
+
+#include <math.h>
+
+#include "out/series.h"
+
+struct value summary_number(double x) {
+  return isfinite(x) ? value_double(x) : value_null();
+}
+
+static void set_expectations(const struct table *t, const struct summary_options *o,
+                             struct value *out) {
+  struct value *list = value_set(out, "expectations", value_array());
+  for (size_t i = 0; i < o->n_expects; i++) {
+    const struct expect *e = &o->expects[i];
+    struct expect_result r;
+    expect_eval(e, t, o->metrics, o->seed, &r);
+    struct value *v = value_push(list, value_object());
+    value_set(v, "text", value_cstring(e->text));
+    value_set(v, "met", value_bool(r.met));
+    value_set(v, "value", summary_number(r.value));
+    value_set(v, "bound", summary_number(r.bound));
+    char shown[48];
+    enum units_kind kind = e->op == EXPECT_EQUIVALENT && e->margin_relative ? UNITS_RATIO : e->kind;
+    expect_format(r.value, kind,
+                  kind == UNITS_NONE && e->left.stat != STAT_COUNT ? e->left.metric->unit : NULL,
+                  shown, sizeof shown);
+    value_set(v, "shown", value_cstring(shown));
+    value_set(v, "n", value_int((int64_t)r.n));
+    value_set(v, "reason", value_cstring(r.reason[0] ? r.reason : NULL));
+  }
+}
+
+/* vu:check: {name: {passed, failed}} */
+static void set_script_checks(const struct table *t, struct value *out) {
+  struct value *checks = value_set(out, "script_checks", value_object());
+  int64_t values = 0;
+  for (size_t i = 0; i < t->n_values; i++) {
+    const struct table_value *v = &t->values[i];
+    values += v->measured;
+    if (!v->is_check || !v->measured)
+      continue;
+    const char *name = t->value_names.items[v->name];
+    struct value *c = value_get(checks, name);
+    if (!c) {
+      c = value_set(checks, name, value_object());
+      value_set(c, "passed", value_int(0));
+      value_set(c, "failed", value_int(0));
+    }
+    value_get(c, v->value > 0 ? "passed" : "failed")->u.integer++;
+  }
+  value_set(out, "values", value_int(values));
+}
+
+struct value summary_build(const struct table *t, const struct summary_options *o) {
+  struct check checks[CHECK_COUNT];
+  checks_run(t, &o->checks, checks);
+  struct value out = value_object();
+  value_set(&out, "v", value_int(SUMMARY_VERSION));
+  value_set(&out, "run", value_cstring(o->run_id));
+  value_set(&out, "valid", value_bool(checks_valid(checks)));
+  value_set(&out, "interrupted", value_bool(o->interrupted));
+  value_set(&out, "simulated", value_bool(o->simulated));
+  value_set(&out, "write_error", value_cstring(o->write_error));
+  value_set(&out, "checks", checks_value(checks));
+  set_expectations(t, o, &out);
+  summary_group(t, o, NULL, &out);
+  value_set(&out, "causes", value_object());
+  set_script_checks(t, &out);
+  struct value *arms = value_set(&out, "arms", value_object());
+  for (size_t i = 0; i < t->arms.n; i++) {
+    struct value group = value_object();
+    summary_group(t, o, t->arms.items[i], &group);
+    value_set(arms, t->arms.items[i], group);
+  }
+  return out;
+}

@@ -1,0 +1,191 @@
+/* summary_counts.c: what was counted: requests by outcome, sessions, replicas, cache states, rates.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "out/series.h"
+#include "out/stats.h"
+#include "out/summary.h"
+
+struct outcomes {
+  uint64_t by_error[SAMPLE_ERROR_COUNT];
+};
+
+static uint64_t failed(const struct outcomes *o) {
+  uint64_t n = 0;
+  for (int i = 0; i < SAMPLE_ERROR_COUNT; i++)
+    if (sample_error_failed((enum sample_error)i))
+      n += o->by_error[i];
+  return n;
+}
+
+static void set_count(struct value *o, const char *key, uint64_t n) {
+  value_set(o, key, value_int((int64_t)n));
+}
+
+/* {ok, failed, incomplete, cancelled, by_error {class: n}, detail {class: text}} */
+static struct value outcomes_value(const struct outcomes *o, char *const detail[]) {
+  struct value v = value_object();
+  set_count(&v, "ok", o->by_error[SAMPLE_OK]);
+  set_count(&v, "failed", failed(o));
+  set_count(&v, "incomplete", o->by_error[SAMPLE_INCOMPLETE]);
+  set_count(&v, "cancelled", o->by_error[SAMPLE_CANCELLED]);
+  struct value classes = value_object(), details = value_object();
+  for (int i = 0; i < SAMPLE_ERROR_COUNT; i++) {
+    const char *name = sample_error_name((enum sample_error)i);
+    if (!sample_error_failed((enum sample_error)i) || !o->by_error[i])
+      continue;
+    set_count(&classes, name, o->by_error[i]);
+    if (detail && detail[i])
+      value_set(&details, name, value_cstring(detail[i]));
+  }
+  value_set(&v, "by_error", classes);
+  value_set(&v, "detail", details);
+  return v;
+}
+
+static void count_requests(const struct table *t, const struct filter_use *use, struct value *out) {
+  struct outcomes generation = {{0}}, other = {{0}};
+  uint64_t outside = 0;
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if (!filter_match_row(use, r))
+      continue;
+    if (!(r->flags & ROW_MEASURED))
+      outside++;
+    else if (r->flags & ROW_GENERATION)
+      generation.by_error[r->error]++;
+    else
+      other.by_error[r->error]++;
+  }
+  /* A run of plain HTTP requests is counted like any other; it only has no latency metrics. */
+  struct value *main = value_set(
+      out, "requests", outcomes_value(t->has_generation ? &generation : &other, t->detail));
+  set_count(main, "outside_window", outside);
+  value_set(main, "generation", value_bool(t->has_generation));
+  if (t->has_generation)
+    value_set(out, "other_requests", outcomes_value(&other, NULL));
+}
+
+static void count_sessions(const struct table *t, const struct filter_use *use, struct value *out) {
+  struct outcomes o = {{0}};
+  uint64_t outside = 0;
+  for (size_t i = 0; i < t->n_sessions; i++) {
+    if (!filter_match_session(use, &t->sessions[i]))
+      continue;
+    if (t->sessions[i].measured)
+      o.by_error[t->sessions[i].error]++;
+    else
+      outside++;
+  }
+  struct value *v = value_set(out, "sessions", outcomes_value(&o, t->session_detail));
+  set_count(v, "outside_window", outside);
+}
+
+/* ---- replicas ---- */
+
+struct replica {
+  uint64_t requests, failed, prompt_tokens, output_tokens, n_ratio;
+  double ratio_sum;
+  double *ttft;
+  size_t n_ttft, cap_ttft;
+};
+
+static void count_replica(struct replica *r, const struct metrics *m, const struct table_row *row) {
+  r->requests++;
+  r->failed += sample_error_failed((enum sample_error)row->error);
+  r->prompt_tokens += table_row_prompt(row) > 0 ? (uint64_t)table_row_prompt(row) : 0;
+  r->output_tokens += table_row_output(row) > 0 ? (uint64_t)table_row_output(row) : 0;
+  if (!(row->flags & ROW_GENERATION))
+    return;
+  double ttft = metrics_of_row(m, metrics_get(m, METRIC_TTFT), row);
+  if (!isnan(ttft)) {
+    MEM_GROW(r->ttft, r->n_ttft, r->cap_ttft);
+    r->ttft[r->n_ttft++] = ttft;
+  }
+  double ratio = metrics_of_row(m, metrics_get(m, METRIC_CACHED_RATIO), row);
+  if (!isnan(ratio)) {
+    r->ratio_sum += ratio;
+    r->n_ratio++;
+  }
+}
+
+static struct value replica_value(const char *id, struct replica *r, uint64_t all) {
+  struct value v = value_object();
+  stats_sort(r->ttft, NULL, r->n_ttft);
+  value_set(&v, "id", value_cstring(id));
+  set_count(&v, "requests", r->requests);
+  value_set(&v, "share", summary_number(all ? (double)r->requests / (double)all : (double)NAN));
+  set_count(&v, "failed", r->failed);
+  set_count(&v, "prompt_tokens", r->prompt_tokens);
+  set_count(&v, "output_tokens", r->output_tokens);
+  bool enough = r->n_ttft >= stats_quantile_needs(0.5);
+  set_count(&v, "ttft_n", r->n_ttft);
+  value_set(&v, "ttft_p50",
+            summary_number(enough ? stats_quantile(r->ttft, r->n_ttft, 0.5) / 1e9 : (double)NAN));
+  value_set(&v, "cached_ratio",
+            summary_number(r->n_ratio ? r->ratio_sum / (double)r->n_ratio : (double)NAN));
+  mem_free(r->ttft);
+  return v;
+}
+
+static void count_replicas(const struct table *t, const struct metrics *m,
+                           const struct filter_use *use, struct value *out) {
+  struct replica *list = mem_calloc(t->replicas.n, sizeof *list);
+  uint64_t all = 0;
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if ((r->flags & ROW_MEASURED) && ((r->flags & ROW_GENERATION) || !t->has_generation) &&
+        r->replica != TABLE_NO_REPLICA && filter_match_row(use, r)) {
+      count_replica(&list[r->replica], m, r);
+      all++;
+    }
+  }
+  struct value *replicas = value_set(out, "replicas", value_array());
+  for (size_t i = 0; i < t->replicas.n; i++)
+    value_push(replicas, replica_value(t->replicas.items[i], &list[i], all));
+  mem_free(list);
+}
+
+static void count_cached(const struct table *t, const struct filter_use *use, struct value *out) {
+  uint64_t n[4] = {0};
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if ((r->flags & ROW_MEASURED) && (r->flags & ROW_GENERATION) && r->error == SAMPLE_OK &&
+        filter_match_row(use, r))
+      n[r->cached_state]++;
+  }
+  struct value *cached = value_set(out, "cached", value_object());
+  for (int i = 0; i < 4; i++)
+    set_count(cached, sample_cached_name((enum sample_cached_state)i), n[i]);
+}
+
+static void set_rates(const struct table *t, const struct metrics *m, const struct filter *f,
+                      struct value *out) {
+  static const struct {
+    const char *key;
+    enum metric_id id;
+  } rates[] = {{"requests_per_s", METRIC_REQUESTS},
+               {"sessions_per_s", METRIC_SESSIONS},
+               {"prompt_tokens_per_s", METRIC_PROMPT_TOKENS},
+               {"output_tokens_per_s", METRIC_OUTPUT_TOKENS}};
+  int64_t arm = f && f->arm ? names_find(&t->arms, f->arm) : -1;
+  struct value *v = value_set(out, "throughput", value_object());
+  value_set(v, "window_s",
+            value_double(table_window_seconds(t, arm < 0 ? TABLE_NO_ARM : (uint16_t)arm)));
+  for (size_t i = 0; i < ARRAY_LEN(rates); i++)
+    value_set(v, rates[i].key, summary_number(series_rate(t, m, metrics_get(m, rates[i].id), f)));
+}
+
+void summary_counts(const struct table *t, const struct summary_options *options,
+                    const struct filter *f, struct value *out) {
+  struct filter_use use;
+  filter_use_init(&use, f, t);
+  count_requests(t, &use, out);
+  count_sessions(t, &use, out);
+  count_replicas(t, options->metrics, &use, out);
+  count_cached(t, &use, out);
+  filter_use_free(&use);
+  set_rates(t, options->metrics, f, out);
+}
