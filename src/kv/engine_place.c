@@ -5,12 +5,13 @@
  * contents can share a name. Among n contents that is expected n²/2⁶⁵ times: 3·10⁻⁸ for a million
  * blocks, 3·10⁻⁴ for a hundred million (1.6 billion tokens at block size 16). The harm would be
  * one wrong hit in a simulation, so it is accepted. XXH3 resists chance, not an adversary. */
+#include "kv/engine_impl.h"
+
 #define XXH_INLINE_ALL
 #include <string.h>
 #include <xxhash.h>
 
 #include "base/mem.h"
-#include "kv/engine_impl.h"
 
 static uint64_t chain_name(uint64_t parent, const uint32_t *tokens, uint32_t block_size) {
   uint64_t link[2] = {parent, XXH3_64bits(tokens, (size_t)block_size * sizeof *tokens)};

@@ -3,11 +3,10 @@
  *
  * The engine's content names are hashes; a trace names contents "b1", "b2", … in the order in which
  * they are first stored, so the runner keeps a table from one to the other. */
-#include <string.h>
+#include "kv/engine_impl.h"
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "kv/engine_impl.h"
 #include "kv/engine_trace.h"
 #include "text/json.h"
 
