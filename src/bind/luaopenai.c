@@ -10,25 +10,27 @@
 
 #define STREAM_TYPE "perigee.hold.openai"
 
+struct held_stream {
+  struct openai_stream stream;
+  bool live;
+};
+
 static int stream_gc(lua_State *L) {
-  struct openai_stream **s = luaL_checkudata(L, 1, STREAM_TYPE);
-  if (*s) {
-    openai_stream_free(*s);
-    *s = NULL;
-  }
+  struct held_stream *h = luaL_checkudata(L, 1, STREAM_TYPE);
+  if (h->live)
+    openai_stream_free(&h->stream);
+  h->live = false;
   return 0;
 }
 
-/* A stream in a userdata: the pointer is set once there is something to free. */
 static MAY_RAISE struct openai_stream *hold_stream(lua_State *L, enum openai_api api) {
   static const luaL_Reg meta[] = {{"__gc", stream_gc}, {"__close", stream_gc}, {NULL, NULL}};
   bind_new_type(L, STREAM_TYPE, meta, NULL);
-  struct openai_stream *s = lua_newuserdatauv(L, sizeof *s, 0);
-  struct openai_stream **held = bind_new_userdata(L, sizeof(struct openai_stream *), STREAM_TYPE);
+  struct held_stream *h = bind_new_userdata(L, sizeof *h, STREAM_TYPE);
   struct openai_options options = {.api = api};
-  openai_stream_init(s, &options);
-  *held = s;
-  return s;
+  openai_stream_init(&h->stream, &options);
+  h->live = true;
+  return &h->stream;
 }
 
 static MAY_RAISE enum openai_api check_api(lua_State *L, int index, const char *where) {
