@@ -1,0 +1,155 @@
+/* live.c: the line that a run shows while it goes on. */
+#include "cmd/live.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/units.h"
+
+#define PLAIN_EVERY_S 10.0
+
+void live_init(struct live_line *l, bool quiet) {
+  *l = (struct live_line){.quiet = quiet, .phase = RUN_ENDED, .last_s = -1, .width = 100};
+  pthread_mutex_init(&l->lock, NULL);
+  l->terminal = isatty(STDERR_FILENO) != 0;
+  struct winsize size;
+  if (l->terminal && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20)
+    l->width = size.ws_col - 1u;
+}
+
+/* Requests and tokens per second since about two seconds ago. */
+static void count_rates(struct live_line *l, const struct run_snapshot *s) {
+  double dt = s->elapsed_s - l->rate_at_s;
+  uint64_t requests = s->live.requests + s->live.other_requests;
+  if (dt < 0 || requests < l->rate_requests) {
+    l->rate_at_s = s->elapsed_s;
+    l->rate_requests = requests;
+    l->rate_tokens = s->live.output_tokens;
+    return;
+  }
+  if (dt < 0.2)
+    return;
+  l->rate = (double)(requests - l->rate_requests) / dt;
+  l->token_rate = (double)(s->live.output_tokens - l->rate_tokens) / dt;
+  if (dt >= 2) {
+    l->rate_at_s = s->elapsed_s;
+    l->rate_requests = requests;
+    l->rate_tokens = s->live.output_tokens;
+  }
+}
+
+static void add_seconds(struct buf *b, const char *name, double seconds) {
+  char text[32];
+  units_format_seconds(seconds, text, sizeof text);
+  buf_printf(b, "%s %s", name, text);
+}
+
+static void compose(struct buf *b, const struct live_line *l, const struct run_snapshot *s) {
+  buf_printf(b, "%-8s ", s->interrupted ? "stopping" : run_phase_name(s->phase));
+  add_seconds(b, "", s->elapsed_s);
+  buf_printf(b, " · sessions %llu active, %llu done", (unsigned long long)s->sessions_active,
+             (unsigned long long)s->live.sessions_ended);
+  if (s->sessions_bound)
+    buf_printf(b, " of %llu", (unsigned long long)s->sessions_bound);
+  buf_printf(b, " · requests %llu, %.3g/s",
+             (unsigned long long)(s->live.requests + s->live.other_requests), l->rate);
+  if (s->live.ttft_n) {
+    add_seconds(b, " · TTFT p50", s->live.ttft_p50_s);
+    add_seconds(b, ", p95", s->live.ttft_p95_s);
+  }
+  if (l->token_rate >= 1)
+    buf_printf(b, " · %.3g tokens/s", l->token_rate);
+  buf_printf(b, " · failed %llu", (unsigned long long)(s->live.failed + s->live.other_failed));
+  if (!isnan(s->left_s))
+    add_seconds(b, " ·", s->left_s), buf_puts(b, " left");
+}
+
+/* Cuts to `columns` characters, at a character's start. */
+static void cut(struct buf *b, size_t columns) {
+  size_t seen = 0;
+  for (size_t i = 0; i < b->len; i++)
+    if (((unsigned char)b->data[i] & 0xC0) != 0x80 && seen++ == columns) {
+      b->len = i;
+      b->data[i] = '\0';
+      return;
+    }
+}
+
+static void write_stderr(const struct buf *b) {
+  size_t done = 0;
+  while (done < b->len) {
+    ssize_t n = write(STDERR_FILENO, b->data + done, b->len - done);
+    if (n <= 0)
+      return;
+    done += (size_t)n;
+  }
+}
+
+static void draw(struct live_line *l, const struct run_snapshot *s) {
+  struct buf line, out;
+  buf_init(&line, BUF_MAX_OWN);
+  buf_init(&out, BUF_MAX_OWN);
+  compose(&line, l, s);
+  if (l->terminal) {
+    cut(&line, l->width);
+    buf_printf(&out, "\r\x1b[K%s", line.data);
+    l->drawn = true;
+  } else {
+    buf_printf(&out, "%s\n", line.data);
+  }
+  write_stderr(&out);
+  buf_free(&line);
+  buf_free(&out);
+}
+
+void live_progress(void *user, const struct run_snapshot *s) {
+  struct live_line *l = user;
+  if (l->quiet)
+    return;
+  pthread_mutex_lock(&l->lock);
+  count_rates(l, s);
+  bool changed = s->phase != l->phase;
+  bool due = l->terminal || changed || s->elapsed_s - l->last_s >= PLAIN_EVERY_S;
+  bool shown = s->phase != RUN_LOADING && s->phase != RUN_ENDED;
+  if (due && shown) {
+    draw(l, s);
+    l->last_s = s->elapsed_s;
+  }
+  l->phase = s->phase;
+  pthread_mutex_unlock(&l->lock);
+}
+
+void live_print(void *user, const char *line, size_t len) {
+  struct live_line *l = user;
+  struct buf out;
+  buf_init(&out, BUF_MAX_OWN);
+  pthread_mutex_lock(&l->lock);
+  if (l->drawn)
+    buf_puts(&out, "\r\x1b[K");
+  l->drawn = false;
+  buf_put(&out, line, len);
+  if (!len || line[len - 1] != '\n')
+    buf_putc(&out, '\n');
+  write_stderr(&out);
+  pthread_mutex_unlock(&l->lock);
+  buf_free(&out);
+}
+
+void live_end(struct live_line *l) {
+  pthread_mutex_lock(&l->lock);
+  if (l->drawn) {
+    struct buf out;
+    buf_init(&out, BUF_MAX_OWN);
+    buf_puts(&out, "\r\x1b[K");
+    write_stderr(&out);
+    buf_free(&out);
+  }
+  l->drawn = false;
+  pthread_mutex_unlock(&l->lock);
+  pthread_mutex_destroy(&l->lock);
+}

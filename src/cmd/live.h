@@ -1,0 +1,32 @@
+/* live.h: what a run shows while it goes on.
+ *
+ * On a terminal one line on stderr, rewritten a few times a second; elsewhere a plain line at each
+ * change of phase and every ten seconds. Lines of scripts (print, vu:log) and log lines go above
+ * it. */
+#ifndef CMD_LIVE_H
+#define CMD_LIVE_H
+
+#include <pthread.h>
+
+#include "run/run.h"
+
+struct live_line {
+  pthread_mutex_t lock; /* script output comes from workers */
+  bool terminal, quiet, drawn;
+  enum run_phase phase;
+  double last_s;    /* elapsed, at the last plain line */
+  double rate_at_s; /* where the request rate is counted from */
+  uint64_t rate_requests, rate_tokens;
+  double rate, token_rate;
+  size_t width;
+};
+
+void live_init(struct live_line *l, bool quiet);
+/* run_config.progress: `user` is the struct live_line. */
+void live_progress(void *user, const struct run_snapshot *s);
+/* run_config.print. Any thread. */
+void live_print(void *user, const char *line, size_t len);
+/* Takes the line off the terminal, for good. */
+void live_end(struct live_line *l);
+
+#endif
