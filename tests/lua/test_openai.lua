@@ -30,7 +30,8 @@ describe("openai.parse_stream", function()
   it("refuses misuse", function()
     expect(function() openai.parse_stream(1) end):errors "the bytes must be a string or a text"
     expect(function() openai.parse_stream("", { api = "chatt" }) end):errors "did you mean 'chat'"
-    expect(function() openai.parse_stream("", { api = "mmmmmmmmmmmm" }) end):errors "known: chat, completions, responses"
+    expect(function() openai.parse_stream("", { api = "mmmmmmmmmmmm" }) end)
+      :errors "known: chat, completions, responses"
     expect(function() openai.parse_stream("", { apy = "chat" }) end):errors "did you mean 'api'"
     expect(function() openai.parse_stream("", { api = 1 }) end):errors "api must be a string, got number"
   end)
