@@ -109,8 +109,8 @@ def check_tests():
         if not os.path.exists(f"tests/lua/test_{name}.lua"):
             report(path, 1, f"no tests/lua/test_{name}.lua")
         with open(path, encoding="utf-8") as f:
-            if not f.readline().startswith("---"):
-                report(path, 1, "a Lua file begins with its purpose: --- ...")
+            if not f.readline().startswith("--"):
+                report(path, 1, "a Lua file begins with its purpose: -- ...")
 
 
 for source in sorted(glob.glob("src/*.c") + glob.glob("src/*/*.[ch]")):
