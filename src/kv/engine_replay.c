@@ -53,7 +53,7 @@ static void names_grow(struct names *m) {
 
 static void names_learn(struct names *m, uint64_t hash, const struct engine_request *req,
                         uint32_t block) {
-  if (!m->slots || m->n * 2 > m->mask)
+  if (!m->slots || m->n > m->mask / 2)
     names_grow(m);
   struct names_slot *s = names_slot(m, hash);
   if (s->number)

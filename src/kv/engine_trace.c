@@ -35,10 +35,9 @@ static int check_keys(const struct value *object, const char *const *known, size
 static int get_int(const struct value *object, const char *key, int64_t lo, int64_t hi,
                    int64_t absent, int64_t *out, struct err *err) {
   const struct value *v = value_get(object, key);
-  if (!v || v->kind == VALUE_NULL) {
-    *out = absent;
+  *out = absent;
+  if (!v || v->kind == VALUE_NULL)
     return absent != REQUIRED ? 0 : err_set(err, ERR_INVALID, "%s is missing", key);
-  }
   if (v->kind != VALUE_INT || v->u.integer < lo || v->u.integer > hi)
     return err_set(err, ERR_INVALID, "%s must be an integer from %lld to %lld", key, (long long)lo,
                    (long long)hi);
@@ -50,8 +49,7 @@ static int get_u32(const struct value *object, const char *key, int64_t absent, 
                    struct err *err) {
   int64_t i;
   int rc = get_int(object, key, 0, UINT32_MAX, absent, &i, err);
-  if (!rc)
-    *out = (uint32_t)i;
+  *out = rc ? 0 : (uint32_t)i;
   return rc;
 }
 
@@ -59,11 +57,13 @@ static int get_u32(const struct value *object, const char *key, int64_t absent, 
 static int get_bool(const struct value *object, const char *key, int absent, bool *out,
                     struct err *err) {
   const struct value *v = value_get(object, key);
+  *out = absent > 0;
   if (!v && absent < 0)
     return err_set(err, ERR_INVALID, "%s is missing", key);
   if (v && v->kind != VALUE_BOOL)
     return err_set(err, ERR_INVALID, "%s must be true or false", key);
-  *out = v ? v->u.boolean : absent > 0;
+  if (v)
+    *out = v->u.boolean;
   return 0;
 }
 
@@ -237,17 +237,17 @@ static int read_trace(struct engine_trace *t, struct err *err) {
   t->requests = mem_calloc(t->n_requests, sizeof *t->requests);
   t->inputs = mem_calloc(2 * t->n_requests + value_count(resets), sizeof *t->inputs);
   for (size_t i = 0; i < t->n_requests; i++)
-    if (read_request(t, &requests->u.array.items[i], i, err))
+    if (read_request(t, value_at(requests, i), i, err))
       return err_prefix(err, "requests[%zu]", i);
   for (size_t i = 0; i < value_count(resets); i++)
-    if (read_reset(t, &resets->u.array.items[i], i, err))
+    if (read_reset(t, value_at(resets, i), i, err))
       return err_prefix(err, "resets[%zu]", i);
   qsort(t->inputs, t->n_inputs, sizeof *t->inputs, compare_inputs);
   return check_ids_unique(t, err);
 }
 
 int engine_trace_read(const char *json, size_t len, struct engine_trace *t, struct err *err) {
-  struct err own;
+  struct err own = {0};
   err = err ? err : &own; /* codes travel in it */
   *t = (struct engine_trace){0};
   int rc = json_parse(json, len, &t->root, err);
