@@ -15,10 +15,10 @@ static int on_message_begin(llhttp_t *llhttp) {
 }
 
 static int too_many(llhttp_t *llhttp, int rc) {
-  if (!rc)
-    return 0;
-  llhttp_set_error_reason(llhttp, "its headers are too long");
-  return HPE_USER;
+  struct h1_parser *p = llhttp->data;
+  if (rc)
+    p->why = "its headers are too long";
+  return rc ? -1 : 0;
 }
 
 static int on_header_field(llhttp_t *llhttp, const char *at, size_t len) {
@@ -45,7 +45,11 @@ static int on_header_value_complete(llhttp_t *llhttp) {
 static int on_headers_complete(llhttp_t *llhttp) {
   struct h1_parser *p = llhttp->data;
   int status = llhttp->status_code;
-  if (status >= 100 && status < 200 && status != 101) {
+  if (status == 101) {
+    p->why = "it wants to switch protocols";
+    return -1;
+  }
+  if (status >= 100 && status < 200) {
     p->interim = true;
     return 0;
   }
@@ -108,8 +112,8 @@ enum h1_verdict h1_parser_feed(struct h1_parser *p, char *bytes, size_t len,
   }
   if (rc == HPE_OK)
     return H1_MORE;
-  p->why = rc == HPE_PAUSED_UPGRADE ? "it wants to switch protocols"
-                                    : llhttp_get_error_reason(&p->llhttp);
+  if (!p->why)
+    p->why = llhttp_get_error_reason(&p->llhttp);
   return H1_GARBLED;
 }
 
