@@ -115,7 +115,7 @@ static void set_indicator(struct value *v, const struct table *t, const struct m
                           const struct cell *cell, const struct filter *f, uint32_t replicates) {
   const struct metric *metric = cell->metric;
   bool counts_only = metric->id == METRIC_REQUESTS || metric->id == METRIC_SESSIONS;
-  value_set(v, "count", value_double(series_stat(&cell->series, metric, STAT_COUNT, 0)));
+  value_set(v, "count", value_int((int64_t)series_stat(&cell->series, metric, STAT_COUNT, 0)));
   value_set(v, "rate", summary_number(series_rate(t, m, metric, f)));
   if (counts_only)
     return;

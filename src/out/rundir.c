@@ -1,0 +1,174 @@
+/* rundir.c: making the folder, writing files whole. */
+#include "out/rundir.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "text/json.h"
+
+#define MAX_SAME_NAME 1000
+
+static int fail_io(struct err *err, const char *what, const char *path, int error) {
+  const char *hint = error == ENOSPC || error == EDQUOT || error == EFBIG
+                         ? "; free space there, or choose another place with --out DIR"
+                     : error == EACCES || error == EROFS || error == EPERM || error == ENOTDIR
+                         ? "; choose another place with --out DIR"
+                         : "";
+  return err_set(err, ERR_IO, "cannot %s %s: %s%s", what, path, strerror(error), hint);
+}
+
+/* Makes every folder of `path` up to its last slash, or all of it. */
+static int make_folders(const char *path, bool last_too, struct err *err) {
+  char *copy = mem_strdup(path);
+  int rc = 0;
+  for (char *p = copy + 1; !rc && *copy; p++) {
+    bool end = *p == '\0';
+    if (*p != '/' && !end)
+      continue;
+    if (end && !last_too)
+      break;
+    *p = '\0';
+    if (mkdir(copy, 0755) && errno != EEXIST)
+      rc = fail_io(err, "make the folder", copy, errno);
+    if (end)
+      break;
+    *p = '/';
+  }
+  mem_free(copy);
+  return rc;
+}
+
+static void clean_label(const char *label, struct buf *out) {
+  for (const char *s = label && *label ? label : "run"; *s; s++) {
+    bool plain = isalnum((unsigned char)*s) || *s == '_' || *s == '-' || *s == '.';
+    /* A leading dot would hide the folder, or leave it (".."). */
+    buf_putc(out, plain && !(*s == '.' && out->len == 0) ? *s : '-');
+  }
+}
+
+int rundir_create(const char *parent, const char *label, uint64_t wall_ns, struct rundir *out,
+                  struct err *err) {
+  *out = (struct rundir){0};
+  int rc = make_folders(parent, true, err);
+  if (rc)
+    return rc;
+  char stamp[32];
+  time_t seconds = (time_t)(wall_ns / NS_PER_S);
+  struct tm tm;
+  gmtime_r(&seconds, &tm);
+  strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &tm);
+  struct buf name, path;
+  buf_init(&name, BUF_MAX_OWN);
+  buf_init(&path, BUF_MAX_OWN);
+  clean_label(label, &name);
+  buf_printf(&name, "-%s", stamp);
+  size_t plain = name.len;
+  for (int i = 1;; i++) {
+    if (i > 1) {
+      name.len = plain;
+      buf_printf(&name, "-%d", i);
+    }
+    buf_reset(&path);
+    buf_printf(&path, "%s/%s", parent, name.data);
+    if (mkdir(path.data, 0755) == 0)
+      break;
+    if (errno != EEXIST || i == MAX_SAME_NAME) {
+      rc = fail_io(err, "make the folder", path.data, errno);
+      break;
+    }
+  }
+  if (!rc) {
+    out->path = buf_take(&path, NULL);
+    out->id = buf_take(&name, NULL);
+  }
+  buf_free(&path);
+  buf_free(&name);
+  return rc;
+}
+
+void rundir_free(struct rundir *d) {
+  mem_free(d->path);
+  mem_free(d->id);
+  *d = (struct rundir){0};
+}
+
+static int write_all(int fd, const char *data, size_t len) {
+  while (len > 0) {
+    ssize_t n = write(fd, data, len);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return n < 0 ? errno : ENOSPC;
+    data += n;
+    len -= (size_t)n;
+  }
+  return 0;
+}
+
+int rundir_write(const struct rundir *d, const char *name, const void *data, size_t len,
+                 struct err *err) {
+  struct buf path, part;
+  buf_init(&path, BUF_MAX_OWN);
+  buf_init(&part, BUF_MAX_OWN);
+  buf_printf(&path, "%s/%s", d->path, name);
+  buf_printf(&part, "%s.part", path.data);
+  int rc = make_folders(path.data, false, err);
+  int fd = -1;
+  if (!rc) {
+    fd = open(part.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+      rc = fail_io(err, "create", part.data, errno);
+  }
+  if (!rc) {
+    int error = write_all(fd, data, len);
+    /* Before the rename, or a crash of the machine could leave an empty file under the name. */
+    if (!error && fsync(fd) && errno != EINVAL)
+      error = errno;
+    if (close(fd) && !error)
+      error = errno;
+    if (!error && rename(part.data, path.data))
+      error = errno;
+    if (error) {
+      unlink(part.data);
+      rc = fail_io(err, "write", path.data, error);
+    }
+  }
+  buf_free(&path);
+  buf_free(&part);
+  return rc;
+}
+
+int rundir_write_value(const struct rundir *d, const char *name, const struct value *v,
+                       struct err *err) {
+  struct buf b;
+  buf_init(&b, BUF_MAX_OWN);
+  json_write_pretty(&b, v);
+  buf_putc(&b, '\n');
+  int rc = rundir_write(d, name, b.data, b.len, err);
+  buf_free(&b);
+  return rc;
+}
+
+int rundir_copy(const struct rundir *d, const char *source, const char *name, struct err *err) {
+  FILE *f = fopen(source, "rb");
+  if (!f)
+    return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, "cannot read %s: %s", source,
+                   strerror(errno));
+  struct buf b;
+  buf_init(&b, BUF_MAX_OWN);
+  char piece[16384];
+  for (size_t n; (n = fread(piece, 1, sizeof piece, f)) > 0;)
+    buf_put(&b, piece, n);
+  int rc = ferror(f) ? err_set(err, ERR_IO, "cannot read %s: %s", source, strerror(errno))
+                     : rundir_write(d, name, b.data ? b.data : "", b.len, err);
+  fclose(f);
+  buf_free(&b);
+  return rc;
+}

@@ -1,0 +1,217 @@
+/* test_table.c: what a row keeps, gaps and their bound, sessions as clusters, the window. */
+#include "check.h"
+
+#include <math.h>
+
+#include "out_rows.h"
+
+static void set_gaps(struct sample *s, const uint64_t *gaps, const int32_t *tokens, size_t n) {
+  s->n_gaps = n;
+  s->gaps_ns = mem_dup(gaps, n * sizeof *gaps);
+  s->gap_tokens = tokens ? mem_dup(tokens, n * sizeof *tokens) : NULL;
+}
+
+static void a_row_keeps_its_facts(void **state) {
+  (void)state;
+  assert_int_equal(sizeof(struct table_row), 168); /* table.h promises it */
+  struct table *t = table_new(0);
+  struct sample *s = row_tokens(row_ok(7, 2, 100, 50, 200), 1000, 20, 800);
+  s->arm = "a";
+  s->served = mem_strdup("r1");
+  s->chosen = mem_strdup("r0");
+  s->render_ns = 5;
+  s->hash_ns = 7;
+  s->policy = "lookup";
+  s->fallback = true;
+  s->first_tokens = INT64_C(1) << 40;
+  row_add(t, row_tags(s, "{\"tier\":\"gold\"}"));
+  const struct table_row *r = &t->rows[0];
+  assert_int_equal(r->first_token - r->start, 50 * MS);
+  assert_int_equal(r->overhead_ns, 12);
+  assert_int_equal(r->prompt_tokens, 1000);
+  assert_int_equal(r->output_local, -1);
+  assert_int_equal(r->cached_tokens, 800);
+  assert_int_equal(r->first_tokens, INT32_MAX);
+  assert_string_equal(t->arms.items[r->arm], "a");
+  assert_string_equal(t->replicas.items[r->replica], "r1");
+  assert_int_equal(r->flags, ROW_MEASURED | ROW_GENERATION | ROW_ROUTED | ROW_FALLBACK);
+  assert_string_equal(t->tags.items[r->tags], "{\"tier\":\"gold\"}");
+
+  s = row_failed(8, 1, 0, SAMPLE_CONNECT);
+  s->error_detail = mem_strdup("first");
+  row_add(t, s);
+  s = row_failed(8, 1, 0, SAMPLE_CONNECT);
+  s->error_detail = mem_strdup("second");
+  row_add(t, s);
+  assert_string_equal(t->detail[SAMPLE_CONNECT], "first");
+  assert_int_equal(t->rows[1].arm, TABLE_NO_ARM);
+  assert_int_equal(t->rows[1].replica, TABLE_NO_REPLICA);
+  assert_int_equal(t->rows[1].overhead_ns, SAMPLE_ABSENT);
+  table_free(t);
+  table_free(NULL);
+}
+
+static void broken_tags_are_no_tags(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  row_add(t, row_tags(row_ok(1, 1, 0, 1, 1), "[1]"));
+  row_add(t, row_tags(row_ok(1, 1, 0, 1, 1), "{oops"));
+  assert_int_equal(t->n_tag_values, 2);
+  assert_int_equal(value_count(&t->tag_values[0]), 0);
+  assert_int_equal(t->tag_values[1].kind, VALUE_OBJECT);
+  table_free(t);
+}
+
+static void gaps_of_good_measured_requests_are_kept(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  static const uint64_t gaps[] = {20000000, 10000000, 30000000};
+  static const int32_t tokens[] = {1, 2, -1};
+  struct sample *s = row_ok(1, 1, 0, 1, 60);
+  set_gaps(s, gaps, NULL, 3);
+  row_add(t, s);
+  assert_null(t->gap_tokens);
+  s = row_ok(1, 2, 0, 1, 60);
+  set_gaps(s, gaps, tokens, 3);
+  row_add(t, s);
+  s = row_ok(1, 3, 0, 1, 60);
+  set_gaps(s, gaps, tokens, 3);
+  s->measured = false; /* warm-up */
+  row_add(t, s);
+  s = row_ok(1, 3, 0, 1, 60);
+  set_gaps(s, gaps, tokens, 3);
+  s->error = SAMPLE_TRUNCATED;
+  row_add(t, s);
+  assert_int_equal(t->n_gaps, 6);
+  assert_int_equal(t->rows[1].gaps, 3);
+  assert_int_equal(t->rows[1].n_gaps, 3);
+  check_near(t->gaps[4], 1e7, 0.0);
+  static const uint16_t want[] = {0, 0, 0, 1, 2, 0};
+  assert_memory_equal(t->gap_tokens, want, sizeof want);
+  table_free(t);
+}
+
+static void too_many_gaps_become_a_histogram(void **state) {
+  (void)state;
+  struct table *t = table_new(1000);
+  for (int i = 0; i < 400; i++) {
+    uint64_t gaps[4];
+    int32_t tokens[4] = {2, 2, 2, -1};
+    for (int k = 0; k < 4; k++)
+      gaps[k] = (uint64_t)(i * 4 + k + 1) * 10000;
+    struct sample *s = row_ok(1, 1, 0, 1, 1);
+    s->arm = i % 2 ? "a" : NULL;
+    set_gaps(s, gaps, tokens, 4);
+    row_add(t, s);
+    assert_int_equal(t->gaps_dropped, i >= 250); /* 1,000 fit */
+  }
+  assert_null(t->gaps);
+  assert_int_equal(t->n_arm_hists, 2);
+  assert_int_equal(t->arm_hists[0]->itl.n, 800);
+  assert_int_equal(t->arm_hists[1]->itl.n, 800);
+  assert_int_equal(t->arm_hists[0]->itl_token.n, 600);
+  assert_int_equal(t->arm_hists[0]->itl.min, 10000);
+  assert_int_equal(t->arm_hists[1]->itl.max, 16000000);
+  check_near(hist_mean(&t->arm_hists[0]->itl_token) * 2, hist_mean(&t->arm_hists[0]->itl), 15000);
+  table_free(t);
+}
+
+static void sessions_are_numbered_by_id(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  static const uint64_t ids[] = {900, 5, UINT64_MAX, 5, 7};
+  static const uint32_t want[] = {2, 0, 3, 0, 1};
+  for (size_t i = 0; i < 5; i++)
+    row_add(t, row_ok(ids[i], 1, 0, 1, 1));
+  struct session_record s = row_session(7, 0, 1, SAMPLE_OK);
+  table_add_session(t, &s);
+  row_value(t, 6, "x", 1, NULL, false);
+  table_finish(t);
+  assert_int_equal(t->n_clusters, 5);
+  for (size_t i = 0; i < 5; i++)
+    assert_int_equal(t->rows[i].cluster, want[i] + (ids[i] > 6));
+  assert_int_equal(t->sessions[0].cluster, 2);
+  assert_int_equal(t->values[0].cluster, 1);
+  table_free(t);
+}
+
+static void the_window_clips(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  table_add_window(t, NULL, 1000 * MS, 3000 * MS);
+  check_near(table_window_seconds(t, TABLE_NO_ARM), 2, 0.0);
+  check_near(table_window_seconds(t, 3), 2, 0.0);
+  assert_true(table_in_window(t, 0, 1000 * MS));
+  assert_true(table_in_window(t, 0, 3000 * MS));
+  assert_false(table_in_window(t, 0, 3000 * MS + 1));
+  assert_false(table_in_window(t, 0, SAMPLE_NEVER));
+  /* first token at 500 ms, last at 1500 ms: half of its 100 tokens lie inside */
+  row_add(t, row_tokens(row_ok(1, 1, 400, 100, 1000), 1, 100, 0));
+  check_near(table_window_tokens(t, &t->rows[0]), 50, 1e-9);
+  row_add(t, row_tokens(row_ok(1, 1, 1000, 100, 1000), 1, 100, 0));
+  check_near(table_window_tokens(t, &t->rows[1]), 100, 1e-9);
+  struct sample *s = row_tokens(row_ok(1, 1, 400, 100, 1000), 1, 100, 0);
+  s->window_tokens = 37; /* stamped one by one */
+  row_add(t, s);
+  check_near(table_window_tokens(t, &t->rows[2]), 37, 0.0);
+  row_add(t, row_tokens(row_ok(1, 1, 2000, 1, 0), 1, 9, 0)); /* all at once */
+  check_near(table_window_tokens(t, &t->rows[3]), 9, 0.0);
+  row_add(t, row_failed(1, 1, 2000, SAMPLE_RESET));
+  check_near(table_window_tokens(t, &t->rows[4]), 0, 0.0);
+  table_free(t);
+}
+
+static void arms_have_their_own_windows(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  table_add_window(t, "a", 0, 1000 * MS);
+  table_add_window(t, "b", 1000 * MS, 3000 * MS);
+  table_add_window(t, "a", 3000 * MS, 3500 * MS);
+  check_near(table_window_seconds(t, 0), 1.5, 0.0);
+  check_near(table_window_seconds(t, 1), 2, 0.0);
+  check_near(table_window_seconds(t, TABLE_NO_ARM), 3.5, 0.0);
+  assert_false(table_in_window(t, 0, 2000 * MS));
+  assert_true(table_in_window(t, 1, 2000 * MS));
+  table_free(t);
+}
+
+static void probes_merge(void **state) {
+  (void)state;
+  struct probe *a = mem_alloc(sizeof *a), *b = mem_alloc(sizeof *b);
+  probe_init(a);
+  probe_init(b);
+  assert_true(isnan(a->cpu_max));
+  hist_add(&a->timer_late, 5);
+  hist_add(&b->timer_late, 9);
+  a->no_kernel_stamp = 1;
+  b->no_kernel_stamp = 2;
+  b->cpu_max = 0.4;
+  b->cpu_worker = 1;
+  b->n_cpu = 1;
+  probe_merge(a, b);
+  check_near(a->cpu_max, 0.4, 0.0);
+  b->cpu_max = 0.2;
+  b->cpu_worker = 2;
+  probe_merge(a, b);
+  check_near(a->cpu_max, 0.4, 0.0);
+  assert_int_equal(a->cpu_worker, 1);
+  assert_int_equal(a->n_cpu, 2);
+  assert_int_equal(a->timer_late.n, 3);
+  assert_int_equal(a->no_kernel_stamp, 5);
+  mem_free(a);
+  mem_free(b);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_row_keeps_its_facts),
+      cmocka_unit_test(broken_tags_are_no_tags),
+      cmocka_unit_test(gaps_of_good_measured_requests_are_kept),
+      cmocka_unit_test(too_many_gaps_become_a_histogram),
+      cmocka_unit_test(sessions_are_numbered_by_id),
+      cmocka_unit_test(the_window_clips),
+      cmocka_unit_test(arms_have_their_own_windows),
+      cmocka_unit_test(probes_merge),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
