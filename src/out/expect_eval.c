@@ -84,7 +84,11 @@ static void evaluate(const struct expect_term *term, const struct table *t,
   series_collect(&out->series, t, metrics, term->metric, &term->filter);
   series_sort(&out->series);
   uint64_t n = out->series.n, needs = stats_quantile_needs(term->p);
-  if (term->metric->domain == METRIC_LATER) {
+  if (out->series.hist && term->filter.n) {
+    snprintf(out->why, sizeof out->why,
+             "no data: too many gaps to keep each with its tags (over %zu); ask without tags",
+             t->max_gaps);
+  } else if (term->metric->domain == METRIC_LATER) {
     explain_empty(term, t, out->why, sizeof out->why);
   } else if (term->stat == STAT_COUNT) {
     out->value = series_stat(&out->series, term->metric, STAT_COUNT, 0);
@@ -138,6 +142,10 @@ static void judge_bound(const struct expect *e, const struct term_value *left,
   format(e, out->value, a, sizeof a);
   format(e, out->bound, b, sizeof b);
   format(e, right->value, other, sizeof other);
+  if (strcmp(a, b) == 0) { /* they differ where people's units round */
+    snprintf(a, sizeof a, "%.9g", out->value);
+    snprintf(b, sizeof b, "%.9g", out->bound);
+  }
   if (e->has_right && (e->factor < 1 || e->factor > 1 || e->bound < 0 || e->bound > 0))
     snprintf(out->reason, sizeof out->reason, "%s is not %s %s (the other side is %s)", a,
              op_text[e->op], b, other);
@@ -220,8 +228,8 @@ static void judge_equivalence(const struct expect *e, const struct table *t,
     judge_interval(e, lo, hi, out);
   else
     snprintf(out->reason, sizeof out->reason,
-             "undecided: %u session%s give no interval; run more sessions", sessions,
-             sessions == 1 ? "" : "s");
+             "undecided: %u session%s no interval; run more sessions", sessions,
+             sessions == 1 ? " gives" : "s give");
   mem_free(diff);
 }
 
