@@ -26,8 +26,12 @@ struct peer {
   /* of the handlers, on the server's thread */
   struct httpd_request *held;
   struct loop_timer timer;
+  struct loop_task task;
   int requests, closes, accepts;
   bool refuse;
+  bool inside;        /* a call of ours into the server is under way: no handler may run */
+  int fd;             /* of a client, for a function that runs on the server's thread */
+  sem_t go;           /* the client may send more */
   const int *watched; /* of peer_wait */
   int seen;
 };

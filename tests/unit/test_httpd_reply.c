@@ -255,6 +255,10 @@ static void a_slow_client_shows_as_backlog_and_loses_nothing(void **state) {
   peer_stop(&b.peer);
 }
 
+static void count_connections(struct peer *p) {
+  p->accepts = (int)httpd_connections(p->server);
+}
+
 static void a_close_lets_the_backlog_out_first(void **state) {
   (void)state;
   struct peer p;
@@ -265,6 +269,9 @@ static void a_close_lets_the_backlog_out_first(void **state) {
   shutdown(fd, SHUT_WR); /* our end does not cut it either */
   read_big(fd);
   assert_int_equal(peer_end(fd), 0);
+  p.accepts = -1;
+  peer_do(&p, count_connections);
+  assert_int_equal(p.accepts, 0); /* both ends are known: nothing to linger for */
   peer_stop(&p);
 }
 

@@ -24,6 +24,8 @@ struct pair {
   struct side sides[2];
   int order[8], n; /* which side was called when */
   bool close_other;
+  struct loop_timer timer;
+  uint64_t written_at;
 };
 
 static void on_side(struct loop_fd *f, void *user, unsigned events, uint64_t stamp) {
@@ -85,6 +87,26 @@ static void stamps_come_before_callbacks(void **state) {
   struct side *first = &p.sides[p.order[0]], *second = &p.sides[p.order[1]];
   assert_true(first->stamp == second->stamp);
   assert_true(second->stamp <= first->called_at);
+  close_pair(&p);
+}
+
+static void write_now(struct loop_timer *t) {
+  struct pair *p = CONTAINER_OF(t, struct pair, timer);
+  p->written_at = clock_ns();
+  assert_int_equal(write(p->sides[0].peer, "x", 1), 1);
+}
+
+/* The stamp belongs to the wake-up that saw the event, not to the one before. */
+static void each_wakeup_has_its_own_stamp(void **state) {
+  (void)state;
+  struct pair p;
+  open_pair(&p);
+  loop_timer_init(&p.timer, write_now);
+  loop_timer_set(p.loop, &p.timer, 1);
+  loop_run(p.loop);
+  assert_int_equal(p.sides[0].calls, 1);
+  assert_true(p.sides[0].stamp >= p.written_at);
+  assert_true(p.sides[0].stamp <= p.sides[0].called_at);
   close_pair(&p);
 }
 
@@ -276,6 +298,7 @@ static void a_number_can_be_used_again_at_once(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(stamps_come_before_callbacks),
+      cmocka_unit_test(each_wakeup_has_its_own_stamp),
       cmocka_unit_test(closing_a_stamped_descriptor_keeps_its_callback_away),
       cmocka_unit_test(the_mask_decides_what_is_told),
       cmocka_unit_test(an_error_is_told_as_ready_for_both),
