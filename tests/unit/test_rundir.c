@@ -1,0 +1,140 @@
+/* test_rundir.c: the folder's name, files whole or not at all. */
+#include "check.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "out/rundir.h"
+
+#define WALL (UINT64_C(1795876696) * NS_PER_S) /* 2026-11-28 14:38:16 UTC */
+
+static char base[] = "/tmp/perigee-rundir-XXXXXX";
+
+static struct rundir create(const char *label) {
+  char parent[64];
+  snprintf(parent, sizeof parent, "%s/some/results", base);
+  struct rundir d;
+  struct err err;
+  check_ok(rundir_create(parent, label, WALL, &d, &err), &err);
+  return d;
+}
+
+static void names(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {"demo", "demo-20261128-143816"},
+      {"demo", "demo-20261128-143816-2"}, /* nothing is overwritten */
+      {"demo", "demo-20261128-143816-3"},
+      {NULL, "run-20261128-143816"},
+      {"", "run-20261128-143816-2"},
+      {"a/../b c;ü", "a-..-b-c----20261128-143816"},
+      {"..", "-.-20261128-143816"},
+  };
+  for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+    struct rundir d = create(cases[i][0]);
+    assert_string_equal(d.id, cases[i][1]);
+    struct stat st;
+    assert_int_equal(stat(d.path, &st), 0);
+    assert_true(S_ISDIR(st.st_mode));
+    check_has(d.path, "/some/results/");
+    rundir_free(&d);
+  }
+}
+
+static void check_file(const struct rundir *d, const char *name, const char *want) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", d->path, name);
+  char *data = check_read_file(path, NULL);
+  assert_string_equal(data, want);
+  free(data);
+  snprintf(path, sizeof path, "%s/%s.part", d->path, name);
+  assert_int_equal(access(path, F_OK), -1);
+}
+
+static void files(void **state) {
+  (void)state;
+  struct rundir d = create("files");
+  struct err err;
+  check_ok(rundir_write(&d, "report.md", "one", 3, &err), &err);
+  check_ok(rundir_write(&d, "report.md", "two!", 4, &err), &err);
+  check_file(&d, "report.md", "two!");
+  struct value v = value_object();
+  value_set(&v, "valid", value_bool(true));
+  check_ok(rundir_write_value(&d, "summary.json", &v, &err), &err);
+  check_file(&d, "summary.json", "{\n  \"valid\": true\n}\n");
+  value_free(&v);
+  char source[256];
+  snprintf(source, sizeof source, "%s/report.md", d.path);
+  check_ok(rundir_copy(&d, source, "scripts/lib/x.lua", &err), &err);
+  check_file(&d, "scripts/lib/x.lua", "two!");
+  check_ok(rundir_write(&d, "empty", NULL, 0, &err), &err);
+  snprintf(source, sizeof source, "%s/empty", d.path);
+  check_ok(rundir_copy(&d, source, "empty2", &err), &err);
+  check_file(&d, "empty2", "");
+  assert_int_equal(rundir_copy(&d, "/nowhere/x.lua", "x.lua", &err), ERR_NOT_FOUND);
+  assert_string_equal(err.text, "cannot read /nowhere/x.lua: No such file or directory");
+  rundir_free(&d);
+}
+
+static void a_full_disk(void **state) {
+  (void)state;
+  struct rundir d = create("full");
+  struct err err;
+  check_ok(rundir_write(&d, "summary.json", "old", 3, &err), &err);
+  struct rlimit before, small;
+  getrlimit(RLIMIT_FSIZE, &before);
+  small = before;
+  small.rlim_cur = 1000;
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  char big[5000] = {0};
+  int rc = rundir_write(&d, "summary.json", big, sizeof big, &err);
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, SIG_DFL);
+  assert_int_equal(rc, ERR_IO);
+  check_has(err.text, "/summary.json: File too large; free space there, or choose another place");
+  check_file(&d, "summary.json", "old"); /* what was there stays, no half file beside it */
+  rundir_free(&d);
+}
+
+static void places_that_cannot_be(void **state) {
+  (void)state;
+  struct rundir d;
+  struct err err;
+  char path[128];
+  snprintf(path, sizeof path, "%s/file", base);
+  FILE *f = fopen(path, "w");
+  assert_non_null(f);
+  fclose(f);
+  snprintf(path, sizeof path, "%s/file/results", base);
+  assert_int_equal(rundir_create(path, "x", WALL, &d, &err), ERR_IO);
+  check_has(err.text, "cannot make the folder ");
+  check_has(err.text, "Not a directory; choose another place with --out DIR");
+  assert_null(d.path);
+  rundir_free(&d);
+}
+
+static int set_up(void **state) {
+  (void)state;
+  return mkdtemp(base) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  char command[80];
+  snprintf(command, sizeof command, "rm -r '%s'", base);
+  return system(command);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(names),
+      cmocka_unit_test(files),
+      cmocka_unit_test(a_full_disk),
+      cmocka_unit_test(places_that_cannot_be),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
