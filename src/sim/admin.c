@@ -1,0 +1,325 @@
+/* admin.c: the fleet's admin port. */
+#include "sim/admin.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/mem.h"
+#include "sim/simfleet.h"
+#include "text/json.h"
+
+struct admin {
+  struct simfleet *fleet;
+  struct httpd *server;
+  char url[48];
+  char token[33];
+};
+
+/* ---- who may ---- */
+
+/* In time that does not depend on where they differ. */
+static bool same_text(const char *a, const char *b) {
+  size_t len = strlen(b);
+  if (strlen(a) != len)
+    return false;
+  unsigned char diff = 0;
+  for (size_t i = 0; i < len; i++)
+    diff |= (unsigned char)(a[i] ^ b[i]);
+  return diff == 0;
+}
+
+static bool host_is_ours(const struct admin *a, const char *host) {
+  static const char *const names[] = {"127.0.0.1", "localhost"};
+  char want[32];
+  for (size_t i = 0; host && i < ARRAY_LEN(names); i++) {
+    snprintf(want, sizeof want, "%s:%d", names[i], httpd_port(a->server));
+    if (strcmp(host, want) == 0)
+      return true;
+  }
+  return false;
+}
+
+static bool has_token(const struct admin *a, const char *header) {
+  static const char scheme[] = "Bearer ";
+  return header && strncmp(header, scheme, sizeof scheme - 1) == 0 &&
+         same_text(header + sizeof scheme - 1, a->token);
+}
+
+/* ---- answers ---- */
+
+static void send_value(struct httpd_request *req, int status, struct value *v) {
+  struct buf b;
+  buf_init(&b, BUF_MAX_OWN);
+  json_write(&b, v);
+  httpd_reply(req, status, "Content-Type: application/json\r\n", b.data, b.len);
+  buf_free(&b);
+  value_free(v);
+}
+
+static void send_error(struct httpd_request *req, int status, const char *text) {
+  struct value v = value_object();
+  value_set(&v, "error", value_cstring(text));
+  send_value(req, status, &v);
+}
+
+/* The hosts that the body's `replica` names: one, or all. 0 with the range, or an answered error.
+ */
+static int pick(struct admin *a, struct httpd_request *req, const struct value *body, size_t *from,
+                size_t *to) {
+  struct simfleet *f = a->fleet;
+  const struct value *v = value_get(body, "replica");
+  *from = 0;
+  *to = f->n_hosts;
+  if (!v || v->kind == VALUE_NULL)
+    return 0;
+  const char *name = value_to_string(v);
+  if (!name) {
+    send_error(req, 400, "replica should be a string such as \"r0\", or \"*\"");
+    return ERR_INVALID;
+  }
+  if (strcmp(name, "*") == 0)
+    return 0;
+  const struct simhost *h = simfleet_find(f, name);
+  if (!h) {
+    char text[160];
+    snprintf(text, sizeof text, "no replica \"%.60s\"; there are r0 to r%zu", name, f->n_hosts - 1);
+    send_error(req, 404, text);
+    return ERR_NOT_FOUND;
+  }
+  while (f->hosts[*from] != h)
+    (*from)++;
+  *to = *from + 1;
+  return 0;
+}
+
+/* ---- GET /admin/state ---- */
+
+static struct value describe_host(struct simhost *h) {
+  struct value v = value_object();
+  struct engine *e = replica_engine(h->replica);
+  struct engine_totals t;
+  engine_get_totals(e, &t);
+  value_set(&v, "id", value_cstring(h->id));
+  value_set(&v, "url", value_cstring(h->url));
+  value_set(&v, "refusing", value_bool(faults_refuse(&h->faults) != NULL));
+  value_set(&v, "connections", value_int((int64_t)httpd_connections(h->server)));
+  value_set(&v, "requests", value_int((int64_t)h->n_requests));
+  value_set(&v, "running", value_int(engine_running(e)));
+  value_set(&v, "waiting", value_int(engine_waiting(e)));
+  value_set(&v, "free_blocks", value_int(engine_free_blocks(e)));
+  value_set(&v, "usage", value_double(engine_usage(e)));
+  value_set(&v, "steps", value_int((int64_t)t.steps));
+  value_set(&v, "finished", value_int((int64_t)t.finished));
+  value_set(&v, "aborted", value_int((int64_t)t.aborted));
+  value_set(&v, "preemptions", value_int((int64_t)t.preemptions));
+  value_set(&v, "prefix_queries", value_int((int64_t)t.prefix_queries));
+  value_set(&v, "prefix_hits", value_int((int64_t)t.prefix_hits));
+  struct value *faults = value_set(&v, "faults", value_array());
+  for (size_t i = 0; i < h->faults.n; i++) {
+    struct buf b;
+    buf_init(&b, BUF_MAX_OWN);
+    faults_format(&h->faults.items[i], &b);
+    struct value *fault = value_push(faults, value_object());
+    value_set(fault, "fault", value_string(b.data, b.len));
+    value_set(fault, "hits", value_int((int64_t)h->faults.items[i].used));
+    buf_free(&b);
+  }
+  return v;
+}
+
+static void get_state(struct admin *a, struct httpd_request *req, const struct value *body) {
+  (void)body;
+  struct simfleet *f = a->fleet;
+  struct value v = simfleet_describe(f);
+  struct value *replicas = value_set(&v, "replicas", value_array());
+  for (size_t i = 0; i < f->n_hosts; i++)
+    value_push(replicas, describe_host(f->hosts[i]));
+  value_set(&v, "admin", value_null());
+  value_set(&v, "seed", value_int((int64_t)f->seed));
+  value_set(&v, "now_ns", value_int((int64_t)loop_now(f->loop)));
+  send_value(req, 200, &v);
+}
+
+/* ---- POST ---- */
+
+static void post_fault(struct admin *a, struct httpd_request *req, const struct value *body) {
+  struct err err;
+  size_t from, to;
+  const char *spec = value_to_string(value_get(body, "fault"));
+  struct fault fault;
+  if (!spec) {
+    send_error(req, 400, "fault: a string such as \"empty p=0.3\" is required");
+    return;
+  }
+  if (faults_parse(spec, &fault, &err)) {
+    send_error(req, 400, err.text);
+    return;
+  }
+  if (pick(a, req, body, &from, &to))
+    return;
+  for (size_t i = from; i < to; i++)
+    simhost_add_fault(a->fleet->hosts[i], &fault);
+  struct value v = value_object();
+  send_value(req, 200, &v);
+}
+
+static void post_clear(struct admin *a, struct httpd_request *req, const struct value *body) {
+  struct err err;
+  size_t from, to;
+  if (pick(a, req, body, &from, &to))
+    return;
+  for (size_t i = from; i < to; i++)
+    if (simhost_clear_faults(a->fleet->hosts[i], &err)) {
+      send_error(req, 500, err.text);
+      return;
+    }
+  struct value v = value_object();
+  send_value(req, 200, &v);
+}
+
+static void post_reset(struct admin *a, struct httpd_request *req, const struct value *body) {
+  size_t from, to;
+  bool running = false;
+  struct apierror e;
+  if (genrequest_bool(body, "reset_running", &running, &e)) {
+    send_error(req, 400, e.message);
+    return;
+  }
+  if (pick(a, req, body, &from, &to))
+    return;
+  struct value v = value_object();
+  struct value *done = value_set(&v, "reset", value_array());
+  for (size_t i = from; i < to; i++) {
+    struct simhost *h = a->fleet->hosts[i];
+    if (replica_reset_cache(h->replica, running))
+      value_push(done, value_cstring(h->id));
+    simhost_kick(h);
+  }
+  send_value(req, 200, &v);
+}
+
+static int peek_tokens(struct admin *a, const struct value *body, uint32_t **ids, uint32_t *n,
+                       struct apierror *e) {
+  const struct value *list = value_get(body, "tokens"), *prompt = value_get(body, "prompt");
+  if (list && list->kind == VALUE_ARRAY)
+    return genrequest_tokens(list, "tokens", &a->fleet->model, ids, n, e);
+  if (!prompt || prompt->kind != VALUE_STRING)
+    return apierror_set(e, 400, NULL, "tokens (a list of ids) or prompt (a string) is required");
+  *n = (uint32_t)prompt->u.string.len;
+  *ids = mem_calloc(*n + 1u, sizeof **ids);
+  for (uint32_t i = 0; i < *n; i++)
+    (*ids)[i] = (unsigned char)prompt->u.string.data[i];
+  return 0;
+}
+
+static void post_peek(struct admin *a, struct httpd_request *req, const struct value *body) {
+  uint32_t *ids, n;
+  struct apierror e;
+  if (peek_tokens(a, body, &ids, &n, &e)) {
+    send_error(req, 400, e.message);
+    return;
+  }
+  const char *salt = value_to_string(value_get(body, "cache_salt"));
+  struct value v = value_object();
+  struct value *cached = value_set(&v, "cached", value_object());
+  for (size_t i = 0; i < a->fleet->n_hosts; i++) {
+    struct simhost *h = a->fleet->hosts[i];
+    uint32_t hit = engine_peek(replica_engine(h->replica), ids, n, salt && salt[0] ? salt : NULL);
+    value_set(cached, h->id, value_int(hit));
+  }
+  mem_free(ids);
+  send_value(req, 200, &v);
+}
+
+/* ---- dispatch ---- */
+
+static const struct route {
+  const char *method, *path;
+  void (*fn)(struct admin *a, struct httpd_request *req, const struct value *body);
+} routes[] = {
+    {"GET", "/admin/state", get_state},          {"POST", "/admin/fault", post_fault},
+    {"POST", "/admin/clear_faults", post_clear}, {"POST", "/admin/reset_cache", post_reset},
+    {"POST", "/admin/peek", post_peek},
+};
+
+static void run_route(struct admin *a, struct httpd_request *req, const struct route *r) {
+  struct value body = value_object();
+  size_t len;
+  const char *data = httpd_body(req, &len);
+  struct apierror e;
+  if (len) {
+    value_free(&body);
+    if (genrequest_object(data, len, &body, &e)) {
+      send_error(req, 400, e.message);
+      return;
+    }
+  }
+  r->fn(a, req, &body);
+  value_free(&body);
+}
+
+static void on_request(void *user, struct httpd_request *req) {
+  struct admin *a = user;
+  if (!host_is_ours(a, httpd_header(req, "Host"))) {
+    send_error(req, 403, "this Host header is not the admin port's; use its announced URL");
+    return;
+  }
+  if (!has_token(a, httpd_header(req, "Authorization"))) {
+    send_error(req, 401, "Authorization: Bearer TOKEN is required; the fleet announces the token");
+    return;
+  }
+  bool known = false;
+  for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+    if (strcmp(routes[i].path, httpd_path(req)) != 0)
+      continue;
+    known = true;
+    if (strcmp(routes[i].method, httpd_method(req)) == 0) {
+      run_route(a, req, &routes[i]);
+      return;
+    }
+  }
+  send_error(req, known ? 405 : 404, known ? "wrong method for this path" : "no such path");
+}
+
+static int make_token(char *out, struct err *err) {
+  unsigned char bytes[16];
+  if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+    return err_set(err, ERR_IO, "no random bytes for the admin token: %s", strerror(errno));
+  for (size_t i = 0; i < sizeof bytes; i++)
+    snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+  return 0;
+}
+
+int admin_start(struct simfleet *fleet, int port, struct admin **out, struct err *err) {
+  struct admin *a = MEM_NEW(struct admin);
+  a->fleet = fleet;
+  struct httpd_options options = {.port = port, .on_request = on_request, .user = a};
+  int rc = make_token(a->token, err);
+  if (!rc)
+    rc = httpd_listen(fleet->loop, &options, &a->server, err);
+  if (rc) {
+    err_prefix(err, "admin port");
+    mem_free(a);
+    return rc;
+  }
+  snprintf(a->url, sizeof a->url, "http://127.0.0.1:%d", httpd_port(a->server));
+  *out = a;
+  return 0;
+}
+
+void admin_stop(struct admin *a) {
+  if (!a)
+    return;
+  httpd_close(a->server);
+  mem_free(a);
+}
+
+const char *admin_url(const struct admin *a) {
+  return a->url;
+}
+
+const char *admin_token(const struct admin *a) {
+  return a->token;
+}

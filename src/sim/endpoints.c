@@ -1,0 +1,297 @@
+/* endpoints.c: everything a replica answers besides generation: models, health, metrics,
+ * tokenizing, cache reset. A fault with a `path` reaches these too. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/delivery.h"
+#include "sim/prompt.h"
+#include "sim/simhost.h"
+#include "text/json.h"
+
+struct answer {
+  int status;
+  const char *content_type; /* static; NULL = none */
+  struct buf body;
+};
+
+static void answer_error(struct answer *a, const struct apierror *e) {
+  a->status = e->status;
+  a->content_type = "application/json";
+  buf_reset(&a->body);
+  apierror_write(e, &a->body);
+}
+
+/* ---- the endpoints ---- */
+
+static void get_health(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  (void)h;
+  (void)req;
+  a->content_type = NULL;
+}
+
+static void get_version(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  (void)h;
+  (void)req;
+  buf_puts(&a->body, "{\"version\":\"perigee-sim\",\"simulated\":true}");
+}
+
+static void get_models(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  (void)req;
+  const char *name = h->model->name;
+  uint64_t now = (uint64_t)((int64_t)loop_now(h->loop) + loop_realtime_offset(h->loop)) / NS_PER_S;
+  buf_puts(&a->body, "{\"object\":\"list\",\"data\":[{\"id\":");
+  json_write_string(&a->body, name, strlen(name));
+  buf_printf(&a->body, ",\"object\":\"model\",\"created\":%llu,\"owned_by\":\"vllm\",\"root\":",
+             (unsigned long long)now);
+  json_write_string(&a->body, name, strlen(name));
+  buf_printf(&a->body,
+             ",\"parent\":null,\"max_model_len\":%u,\"permission\":[],\"simulated\":true}]}",
+             h->model->max_model_len);
+}
+
+static void get_metrics(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  (void)req;
+  a->content_type = "text/plain; version=0.0.4; charset=utf-8";
+  replica_write_metrics(h->replica, h->model->name, &a->body);
+}
+
+/* Whether the query says name=true (or 1). */
+static bool query_flag(const char *query, const char *name) {
+  size_t len = strlen(name);
+  for (const char *p = query; p; p = strchr(p, '&')) {
+    p += *p == '&';
+    if (strncmp(p, name, len) == 0 && p[len] == '=')
+      return strncmp(p + len + 1, "true", 4) == 0 || strncmp(p + len + 1, "1", 1) == 0;
+  }
+  return false;
+}
+
+/* vLLM answers 200 without a body also when blocks are in use and nothing was reset. */
+static void post_reset(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  a->content_type = NULL;
+  replica_reset_cache(h->replica, query_flag(httpd_query(req), "reset_running_requests"));
+  simhost_kick(h);
+}
+
+/* ---- tokenizing: a token is a byte ---- */
+
+static int render_messages(const struct value *body, struct buf *text, struct apierror *e) {
+  struct prompt_options options = {.add_generation_prompt = true};
+  int rc = genrequest_bool(body, "add_generation_prompt", &options.add_generation_prompt, e);
+  if (!rc)
+    rc = genrequest_bool(body, "continue_final_message", &options.continue_final_message, e);
+  if (!rc)
+    rc = prompt_render(value_get(body, "messages"), value_get(body, "tools"), &options, text, e);
+  return rc;
+}
+
+static int tokenize(struct simhost *h, const struct value *body, struct buf *out,
+                    struct apierror *e) {
+  bool strings = false;
+  int rc = genrequest_check_model(body, h->model, e);
+  if (!rc)
+    rc = genrequest_bool(body, "return_token_strs", &strings, e);
+  if (rc)
+    return rc;
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  const struct value *prompt = value_get(body, "prompt");
+  if (value_get(body, "messages"))
+    rc = render_messages(body, &text, e);
+  else if (prompt && prompt->kind == VALUE_STRING)
+    buf_put(&text, prompt->u.string.data, prompt->u.string.len);
+  else
+    rc = apierror_set(e, 400, "prompt", "prompt: a string is required, or messages");
+  if (!rc) {
+    buf_printf(out, "{\"count\":%zu,\"max_model_len\":%u,\"tokens\":[", text.len,
+               h->model->max_model_len);
+    for (size_t i = 0; i < text.len; i++)
+      buf_printf(out, i ? ",%u" : "%u", (unsigned)(unsigned char)text.data[i]);
+    buf_puts(out, strings ? "],\"token_strs\":[" : "],\"token_strs\":null}");
+    for (size_t i = 0; strings && i < text.len; i++) {
+      unsigned char byte = (unsigned char)text.data[i];
+      char name[8];
+      int len = byte < 0x80 ? snprintf(name, sizeof name, "%c", byte)
+                            : snprintf(name, sizeof name, "<0x%02X>", byte);
+      buf_puts(out, i ? "," : "");
+      json_write_string(out, name, byte ? (size_t)len : 1);
+    }
+    buf_puts(out, strings ? "]}" : "");
+  }
+  buf_free(&text);
+  return rc;
+}
+
+static int detokenize(struct simhost *h, const struct value *body, struct buf *out,
+                      struct apierror *e) {
+  const struct value *list = value_get(body, "tokens");
+  uint32_t *ids, n;
+  int rc = genrequest_check_model(body, h->model, e);
+  if (rc)
+    return rc;
+  if (!list || list->kind != VALUE_ARRAY)
+    return apierror_set(e, 400, "tokens", "tokens: a list of token ids is required");
+  rc = genrequest_tokens(list, "tokens", h->model, &ids, &n, e);
+  if (rc)
+    return rc;
+  char *text = mem_alloc(n + 1u);
+  for (uint32_t i = 0; i < n; i++)
+    text[i] = (char)(unsigned char)ids[i];
+  buf_puts(out, "{\"prompt\":");
+  json_write_string(out, text, n);
+  buf_puts(out, "}");
+  mem_free(text);
+  mem_free(ids);
+  return 0;
+}
+
+typedef int json_fn(struct simhost *h, const struct value *body, struct buf *out,
+                    struct apierror *e);
+
+static void answer_json(struct simhost *h, struct httpd_request *req, struct answer *a,
+                        json_fn *fn) {
+  struct apierror e = {0};
+  struct value body;
+  size_t len;
+  const char *data = httpd_body(req, &len);
+  int rc = genrequest_object(data, len, &body, &e);
+  if (!rc) {
+    rc = fn(h, &body, &a->body, &e);
+    value_free(&body);
+  }
+  if (rc)
+    answer_error(a, &e);
+}
+
+static void post_tokenize(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  answer_json(h, req, a, tokenize);
+}
+
+static void post_detokenize(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  answer_json(h, req, a, detokenize);
+}
+
+/* ---- dispatch ---- */
+
+static const struct endpoint {
+  const char *method, *path;
+  void (*fn)(struct simhost *h, struct httpd_request *req, struct answer *a);
+} endpoints[] = {
+    {"POST", "/v1/chat/completions", NULL}, /* generation.c */
+    {"POST", "/v1/completions", NULL},
+    {"GET", "/v1/models", get_models},
+    {"GET", "/health", get_health},
+    {"GET", "/ping", get_health},
+    {"GET", "/version", get_version},
+    {"GET", "/metrics", get_metrics},
+    {"POST", "/tokenize", post_tokenize},
+    {"POST", "/detokenize", post_detokenize},
+    {"POST", "/reset_prefix_cache", post_reset},
+};
+
+static void make_answer(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  struct apierror e = {0};
+  const char *path = httpd_path(req), *method = httpd_method(req);
+  a->status = 200;
+  a->content_type = "application/json";
+  for (size_t i = 0; i < ARRAY_LEN(endpoints); i++) {
+    if (strcmp(endpoints[i].path, path) != 0)
+      continue;
+    if (strcmp(endpoints[i].method, method) != 0) {
+      apierror_set(&e, 405, NULL, "Method Not Allowed");
+      answer_error(a, &e);
+    } else {
+      endpoints[i].fn(h, req, a);
+    }
+    return;
+  }
+  apierror_set(&e, 404, NULL, "Not Found");
+  answer_error(a, &e);
+}
+
+static void make_head(const struct simhost *h, const struct answer *a, char *head, size_t size) {
+  if (a->content_type)
+    snprintf(head, size, "%sContent-Type: %s\r\n", h->header, a->content_type);
+  else
+    snprintf(head, size, "%s", h->header);
+}
+
+/* An answer with a fault: it may take its time, so it lives on the heap. */
+struct plain {
+  struct simhost *host;
+  struct delivery delivery;
+  struct loop_timer stall;
+};
+
+static void plain_delete(struct plain *p) {
+  loop_timer_clear(p->host->loop, &p->stall);
+  delivery_free(&p->delivery);
+  mem_free(p);
+}
+
+static void plain_over(struct delivery *d) {
+  plain_delete(CONTAINER_OF(d, struct plain, delivery));
+}
+
+static void plain_left(struct httpd_request *req, void *user) {
+  (void)req;
+  plain_delete(user);
+}
+
+static void plain_proceed(struct plain *p) {
+  enum delivery_state state;
+  if (p->delivery.plan.instead != FAULT_KINDS) {
+    state = delivery_instead(&p->delivery, p->host->header);
+  } else {
+    char head[160];
+    struct answer a;
+    buf_init(&a.body, BUF_MAX_OWN);
+    make_answer(p->host, p->delivery.req, &a);
+    make_head(p->host, &a, head, sizeof head);
+    state = delivery_whole(&p->delivery, a.status, head, a.body.data, a.body.len);
+    buf_free(&a.body);
+  }
+  if (state == DELIVERY_OVER)
+    plain_delete(p);
+}
+
+static void plain_stalled(struct loop_timer *t) {
+  plain_proceed(CONTAINER_OF(t, struct plain, stall));
+}
+
+static void answer_faulty(struct simhost *h, struct httpd_request *req,
+                          const struct fault_plan *decided) {
+  struct plain *p = MEM_NEW(struct plain);
+  struct fault_plan plan = *decided;
+  bool stalled = plan.stall_after == 0;
+  if (stalled)
+    plan.stall_after = FAULT_NEVER;
+  p->host = h;
+  loop_timer_init(&p->stall, plain_stalled);
+  delivery_init(&p->delivery, req, &plan, false, plain_over);
+  httpd_set_user(req, p);
+  httpd_on_close(req, plain_left);
+  if (!stalled)
+    plain_proceed(p);
+  else if (plan.stall_ns)
+    loop_timer_set(h->loop, &p->stall, loop_now(h->loop) + plan.stall_ns);
+}
+
+void endpoints_answer(struct simhost *h, struct httpd_request *req) {
+  if (h->faults.n) {
+    struct fault_plan plan;
+    faults_decide(&h->faults, httpd_path(req), h->n_others++, &plan);
+    if (plan.kinds) {
+      answer_faulty(h, req, &plan);
+      return;
+    }
+  }
+  char head[160];
+  struct answer a = {.body = h->scratch};
+  make_answer(h, req, &a);
+  make_head(h, &a, head, sizeof head);
+  httpd_reply(req, a.status, head, a.body.data, a.body.len);
+  buf_reset(&a.body);
+  h->scratch = a.body;
+}

@@ -1,0 +1,15 @@
+/* generation.h: one generation request of a replica, from its arrival to its line in the truth log.
+ *
+ * The order of events is vLLM's: role event (chat) with the engine's first output, one event per
+ * output (more tokens with stream_interval), the last of them with the finish reason, usage when
+ * asked for, the end marker. The head of a stream goes out when the request is accepted. A client
+ * that leaves aborts the request in the engine. */
+#ifndef SIM_GENERATION_H
+#define SIM_GENERATION_H
+
+#include "sim/simhost.h"
+
+/* Takes over the request. */
+void generation_begin(struct simhost *h, struct httpd_request *req, enum gen_api api);
+
+#endif

@@ -1,0 +1,217 @@
+/* replica.c: stepping the engine in time. */
+#include "sim/replica.h"
+
+#include "base/mem.h"
+
+struct gauges {
+  uint32_t running, waiting;
+  double usage;
+};
+
+struct replica {
+  struct engine *engine;
+  struct engine_config config;
+  struct steptime_profile profile;
+  struct meters meters;
+  struct gauges now; /* published */
+  /* The step under way. */
+  bool in_step;
+  struct gauges after;
+  struct replica_seq **batch; /* who sampled */
+  size_t n_batch, cap_batch;
+};
+
+struct replica *replica_new(const struct engine_config *config,
+                            const struct steptime_profile *profile, double created_s,
+                            struct err *err) {
+  struct engine *engine = engine_new(config, err);
+  if (!engine)
+    return NULL;
+  struct replica *r = MEM_NEW(struct replica);
+  r->engine = engine;
+  r->config = *config;
+  r->profile = *profile;
+  meters_init(&r->meters, config->max_model_len, created_s);
+  return r;
+}
+
+void replica_delete(struct replica *r) {
+  if (!r)
+    return;
+  engine_delete(r->engine);
+  meters_free(&r->meters);
+  mem_free(r->batch);
+  mem_free(r);
+}
+
+static struct gauges read_gauges(const struct replica *r) {
+  return (struct gauges){engine_running(r->engine), engine_waiting(r->engine),
+                         engine_usage(r->engine)};
+}
+
+int replica_add(struct replica *r, struct replica_seq *seq, struct err *err) {
+  seq->in_step = seq->gone = false;
+  seq->scheduled_ns = seq->first_ns = seq->last_ns = 0;
+  return engine_add(r->engine, &seq->engine, err);
+}
+
+void replica_abort(struct replica *r, struct replica_seq *seq) {
+  assert(!seq->gone);
+  engine_abort(r->engine, &seq->engine);
+  r->meters.finished[METER_ABORT]++;
+  seq->gone = true;
+  if (!r->in_step)
+    r->now = read_gauges(r);
+  else
+    r->after = read_gauges(r);
+  if (!seq->in_step)
+    seq->on_gone(seq);
+}
+
+bool replica_reset_cache(struct replica *r, bool reset_running) {
+  return engine_reset_cache(r->engine, reset_running);
+}
+
+/* ---- a step ---- */
+
+static struct replica_seq *seq_of(struct engine_request *req) {
+  return CONTAINER_OF(req, struct replica_seq, engine);
+}
+
+static void take_batch(struct replica *r, const struct engine_step *step) {
+  r->n_batch = 0;
+  for (size_t i = 0; i < step->n_sampled; i++) {
+    struct replica_seq *seq = seq_of(step->sampled[i]);
+    seq->in_step = true;
+    MEM_GROW(r->batch, r->n_batch, r->cap_batch);
+    r->batch[r->n_batch++] = seq;
+  }
+}
+
+/* First scheduling only: a preempted request keeps its first stamp. */
+static void stamp_admitted(const struct engine_step *step, uint64_t now_ns) {
+  for (size_t i = 0; i < step->n_admitted; i++) {
+    struct replica_seq *seq = seq_of(step->admitted[i].req);
+    if (!seq->scheduled_ns)
+      seq->scheduled_ns = now_ns > seq->queued_ns ? now_ns : seq->queued_ns;
+  }
+}
+
+bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *ns) {
+  if (r->in_step || !engine_has_work(r->engine))
+    return false;
+  struct engine_step step;
+  do /* a step in which everyone was preempted takes no time */
+    engine_step_run(r->engine, &step);
+  while (!step.n_scheduled && step.n_preempted);
+  if (!step.n_scheduled)
+    return false;
+  r->in_step = true;
+  r->after = read_gauges(r);
+  stamp_admitted(&step, now_ns);
+  take_batch(r, &step);
+  *ns = steptime_step_ns(&r->profile, step.prefill_tokens, step.decode_tokens, step.decode_context);
+  return true;
+}
+
+static double seconds(uint64_t from, uint64_t to) {
+  return to > from ? (double)(to - from) / 1e9 : 0;
+}
+
+static void count_first(struct replica *r, const struct replica_seq *seq) {
+  uint64_t cached = seq->engine.num_cached > 0 ? (uint64_t)seq->engine.num_cached : 0;
+  r->meters.prompt_tokens += seq->engine.prompt_len;
+  r->meters.cached_tokens += cached;
+  meters_observe(&r->meters, METER_TTFT, seconds(seq->received_ns, seq->first_ns));
+}
+
+static void count_finished(struct replica *r, const struct replica_seq *seq) {
+  struct meters *m = &r->meters;
+  uint32_t n = seq->engine.num_output;
+  m->finished[seq->finish]++;
+  meters_observe(m, METER_E2E, seconds(seq->received_ns, seq->last_ns));
+  meters_observe(m, METER_QUEUE, seconds(seq->queued_ns, seq->scheduled_ns));
+  meters_observe(m, METER_INFERENCE, seconds(seq->scheduled_ns, seq->last_ns));
+  meters_observe(m, METER_PREFILL, seconds(seq->scheduled_ns, seq->first_ns));
+  meters_observe(m, METER_DECODE, seconds(seq->first_ns, seq->last_ns));
+  meters_observe(m, METER_PROMPT_TOKENS, seq->engine.prompt_len);
+  meters_observe(m, METER_GENERATION_TOKENS, n);
+  meters_observe(m, METER_MAX_TOKENS, seq->max_tokens);
+  if (n > 1)
+    meters_observe(m, METER_TPOT, seconds(seq->first_ns, seq->last_ns) / (n - 1));
+}
+
+/* Returns the prompt tokens that the step counts for iteration_tokens: all of a prompt at once. */
+static uint64_t count_token(struct replica *r, struct replica_seq *seq, bool last,
+                            uint64_t now_ns) {
+  uint64_t prompt = 0;
+  r->meters.generation_tokens++;
+  if (!seq->first_ns) {
+    seq->first_ns = now_ns;
+    prompt = seq->engine.prompt_len;
+    count_first(r, seq);
+  } else {
+    meters_observe(&r->meters, METER_ITL, seconds(seq->last_ns, now_ns));
+  }
+  seq->last_ns = now_ns;
+  if (last)
+    count_finished(r, seq);
+  return prompt;
+}
+
+void replica_end(struct replica *r, uint64_t now_ns) {
+  assert(r->in_step);
+  r->in_step = false;
+  r->now = r->after;
+  uint64_t tokens = 0;
+  for (size_t i = 0; i < r->n_batch; i++) {
+    struct replica_seq *seq = r->batch[i];
+    if (seq->gone)
+      continue;
+    bool last = seq->engine.finish == ENGINE_LENGTH;
+    tokens += 1 + count_token(r, seq, last, now_ns);
+  }
+  meters_observe(&r->meters, METER_ITERATION_TOKENS, (double)tokens);
+  /* Counted first, handed out after: an on_token may abort others of this batch. */
+  for (size_t i = 0; i < r->n_batch; i++) {
+    struct replica_seq *seq = r->batch[i];
+    seq->in_step = false;
+    if (seq->gone)
+      seq->on_gone(seq);
+    else
+      seq->on_token(seq, seq->engine.finish == ENGINE_LENGTH, now_ns);
+  }
+  r->n_batch = 0;
+}
+
+bool replica_in_step(const struct replica *r) {
+  return r->in_step;
+}
+
+/* ---- what it shows ---- */
+
+struct engine *replica_engine(struct replica *r) {
+  return r->engine;
+}
+
+void replica_gauges(const struct replica *r, uint32_t *running, uint32_t *waiting, double *usage) {
+  *running = r->now.running;
+  *waiting = r->now.waiting;
+  *usage = r->now.usage;
+}
+
+void replica_write_metrics(const struct replica *r, const char *model, struct buf *out) {
+  struct engine_totals t;
+  engine_get_totals(r->engine, &t);
+  struct meters_now now = {.model = model,
+                           .running = r->now.running,
+                           .waiting = r->now.waiting,
+                           .kv_usage = r->now.usage,
+                           .block_size = r->config.block_size,
+                           .num_blocks = r->config.num_blocks,
+                           .prefix_caching = r->config.enable_prefix_caching,
+                           .prefix_queries = t.prefix_queries,
+                           .prefix_hits = t.prefix_hits,
+                           .preemptions = t.preemptions};
+  meters_write(&r->meters, &now, out);
+}

@@ -1,0 +1,61 @@
+/* replica.h: a simulated engine with its step loop: kv/engine driven by time, and its metrics.
+ *
+ * A step begins when there is work, is settled in the engine at once, and ends after the time that
+ * the step-time model gives; the tokens it sampled are handed out at its end. What arrives, leaves
+ * or is reset in between counts for the next step, as in vLLM. Pure: time is an argument, the
+ * caller owns the timers. One thread. */
+#ifndef SIM_REPLICA_H
+#define SIM_REPLICA_H
+
+#include "kv/engine.h"
+#include "kv/steptime.h"
+#include "sim/meters.h"
+
+struct replica;
+
+/* One request in the engine; the caller embeds it. */
+struct replica_seq {
+  struct engine_request engine; /* fill in what engine.h asks for, before replica_add */
+  /* One more token, at a step's end: the newest is engine.tokens[engine.num_tokens − 1]. `last`:
+   * the request has left the engine. May call replica_abort for this or other requests. */
+  void (*on_token)(struct replica_seq *seq, bool last, uint64_t now_ns);
+  /* After replica_abort, once nothing refers to the request any more: at once, or at the end of the
+   * step that is under way. The place to free it. */
+  void (*on_gone)(struct replica_seq *seq);
+  uint32_t max_tokens;   /* as asked for, for the metrics */
+  uint64_t received_ns;  /* the caller's stamp of its arrival */
+  uint64_t queued_ns;    /* the caller's stamp of replica_add: later by the request's overhead */
+  uint64_t scheduled_ns; /* its first step began; 0 before */
+  uint64_t first_ns, last_ns; /* ends of the steps of its first and latest token; 0 before */
+  enum meter_finish finish;   /* by what it ends if it is not aborted: METER_STOP or METER_LENGTH */
+  bool in_step, gone;         /* the replica's own */
+};
+
+/* NULL with ERR_INVALID when the engine cannot work so. `created_s`: Unix time, for the metrics. */
+struct replica *replica_new(const struct engine_config *engine,
+                            const struct steptime_profile *profile, double created_s,
+                            struct err *err);
+/* Requests that are still in are forgotten: end them first. */
+void replica_delete(struct replica *r);
+
+/* Puts a request at the back of the queue. */
+NODISCARD int replica_add(struct replica *r, struct replica_seq *seq, struct err *err);
+/* Takes it out, wherever it is; on_gone follows. Not after its last on_token. */
+void replica_abort(struct replica *r, struct replica_seq *seq);
+/* False when refused because blocks are in use. */
+bool replica_reset_cache(struct replica *r, bool reset_running);
+
+/* Begins a step at now_ns if none is under way and there is something to do: true, with the step's
+ * length in *ns. */
+bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *ns);
+/* Ends the step under way: on_token of everyone who sampled, in the engine's order. */
+void replica_end(struct replica *r, uint64_t now_ns);
+bool replica_in_step(const struct replica *r);
+
+/* For /metrics and the admin port. */
+struct engine *replica_engine(struct replica *r);
+void replica_write_metrics(const struct replica *r, const char *model, struct buf *out);
+/* Running and waiting as vLLM publishes them: as of the end of the last step. */
+void replica_gauges(const struct replica *r, uint32_t *running, uint32_t *waiting, double *usage);
+
+#endif

@@ -1,0 +1,166 @@
+/* simconfig.c: profile fields by name. */
+#include "sim/simconfig.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/units.h"
+
+enum key_kind { KEY_WHOLE, KEY_SWITCH, KEY_TIME, KEY_TIME_NS, KEY_RATE, KEY_TTFT, KEY_ITL };
+
+struct key {
+  const char *name;
+  enum key_kind kind;
+  size_t offset; /* in struct simconfig */
+  double least;
+};
+
+#define ENGINE(field) offsetof(struct simconfig, engine.field)
+#define TIME(field) offsetof(struct simconfig, time.field)
+
+static const struct key keys[] = {
+    {"kv_blocks", KEY_WHOLE, ENGINE(num_blocks), 1},
+    {"block_size", KEY_WHOLE, ENGINE(block_size), 1},
+    {"max_model_len", KEY_WHOLE, ENGINE(max_model_len), 2},
+    {"max_num_batched_tokens", KEY_WHOLE, ENGINE(max_num_batched_tokens), 1},
+    {"max_num_seqs", KEY_WHOLE, ENGINE(max_num_seqs), 1},
+    {"long_prefill_token_threshold", KEY_WHOLE, ENGINE(long_prefill_token_threshold), 0},
+    {"prefix_caching", KEY_SWITCH, ENGINE(enable_prefix_caching), 0},
+    {"ttft", KEY_TTFT, 0, 0},
+    {"itl", KEY_ITL, 0, 0},
+    {"prefill_tokens_per_s", KEY_RATE, TIME(prefill_tokens_per_s), 0},
+    {"step_overhead", KEY_TIME, TIME(step_overhead_ns), 0},
+    {"decode_base", KEY_TIME, TIME(decode_base_ns), 0},
+    {"decode_seq", KEY_TIME, TIME(decode_seq_ns), 0},
+    {"decode_context", KEY_TIME, TIME(decode_context_ns), 0},
+    {"request_overhead", KEY_TIME_NS, TIME(request_overhead_ns), 0},
+};
+
+int simconfig_init(struct simconfig *c, const char *profile, struct err *err) {
+  *c = (struct simconfig){0};
+  int rc = steptime_get(profile, &c->time, err);
+  if (rc) {
+    size_t n;
+    const struct steptime_profile *all = steptime_profiles(&n);
+    const char **names = mem_calloc(n, sizeof *names);
+    for (size_t i = 0; i < n; i++)
+      names[i] = all[i].name;
+    const char *near = err_nearest(profile, names, n);
+    if (near)
+      rc = err_set(err, ERR_NOT_FOUND, "no profile \"%.60s\" (did you mean %s?)", profile, near);
+    mem_free(names);
+    return rc;
+  }
+  c->engine = steptime_engine_config(&c->time);
+  return 0;
+}
+
+static int set_fixed(struct simconfig *c, const struct key *k, double seconds, struct err *err) {
+  if (strcmp(c->time.name, "fixed") != 0)
+    return err_set(err, ERR_INVALID,
+                   "%s belongs to profile fixed; profile %s computes its times (set "
+                   "prefill_tokens_per_s, step_overhead, decode_base)",
+                   k->name, c->time.name);
+  uint64_t ns = (uint64_t)(seconds * 1e9 + 0.5);
+  uint64_t itl = (uint64_t)(c->time.step_overhead_ns + c->time.decode_base_ns);
+  uint64_t ttft = (uint64_t)c->time.step_overhead_ns + c->time.request_overhead_ns;
+  if (k->kind == KEY_TTFT)
+    ttft = ns;
+  else
+    itl = ns;
+  steptime_set_fixed(&c->time, ttft, itl);
+  return 0;
+}
+
+static int set_switch(const struct key *k, bool *field, const char *text, struct err *err) {
+  bool on = strcmp(text, "on") == 0 || strcmp(text, "true") == 0;
+  if (!on && strcmp(text, "off") != 0 && strcmp(text, "false") != 0)
+    return err_set(err, ERR_INVALID, "%s=%s: on or off is needed", k->name, text);
+  *field = on;
+  return 0;
+}
+
+static int set_number(struct simconfig *c, const struct key *k, const char *text, struct err *err) {
+  void *field = (char *)c + k->offset;
+  bool is_time = k->kind != KEY_WHOLE && k->kind != KEY_RATE;
+  double x;
+  int rc = units_parse(text, strlen(text), is_time ? UNITS_TIME : UNITS_NONE, &x, NULL, err);
+  if (rc)
+    return err_prefix(err, "%s", k->name);
+  if (x < k->least || x > (is_time ? 1e6 : 4e9))
+    return err_set(err, ERR_INVALID, "%s=%s is out of range", k->name, text);
+  switch (k->kind) {
+  case KEY_WHOLE:
+    if (x != floor(x))
+      return err_set(err, ERR_INVALID, "%s=%s: a whole number is needed", k->name, text);
+    *(uint32_t *)field = (uint32_t)x;
+    break;
+  case KEY_TIME:
+    *(double *)field = x * 1e9;
+    break;
+  case KEY_TIME_NS:
+    *(uint64_t *)field = (uint64_t)(x * 1e9 + 0.5);
+    break;
+  case KEY_RATE:
+    *(double *)field = x;
+    break;
+  default:
+    return set_fixed(c, k, x, err);
+  }
+  return 0;
+}
+
+int simconfig_set(struct simconfig *c, const char *text, struct err *err) {
+  const char *eq = strchr(text, '=');
+  if (!eq)
+    return err_set(err, ERR_INVALID, "\"%s\" should be key=value, such as kv_blocks=500", text);
+  char *name = mem_strndup(text, (size_t)(eq - text));
+  const char *names[ARRAY_LEN(keys)];
+  const struct key *k = NULL;
+  for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+    names[i] = keys[i].name;
+    if (strcmp(keys[i].name, name) == 0)
+      k = &keys[i];
+  }
+  int rc;
+  if (!k) {
+    const char *near = err_nearest(name, names, ARRAY_LEN(names));
+    rc = near
+             ? err_set(err, ERR_INVALID, "a replica has no field %s (did you mean %s?)", name, near)
+             : err_set(err, ERR_INVALID,
+                       "a replica has no field %s; some are kv_blocks, block_size, max_model_len, "
+                       "ttft, itl (all: perigee sim --help)",
+                       name);
+  } else if (k->kind == KEY_SWITCH) {
+    rc = set_switch(k, (bool *)((char *)c + k->offset), eq + 1, err);
+  } else {
+    rc = set_number(c, k, eq + 1, err);
+  }
+  if (!rc && k->offset == ENGINE(num_blocks) && k->kind == KEY_WHOLE)
+    c->engine.num_blocks++; /* the null block */
+  if (!rc && k->offset == ENGINE(max_model_len) && k->kind == KEY_WHOLE)
+    c->max_model_len_set = true;
+  mem_free(name);
+  return rc;
+}
+
+int simconfig_check(struct simconfig *c, struct err *err) {
+  struct engine_config *e = &c->engine;
+  uint64_t room = (uint64_t)(e->num_blocks - 1) * e->block_size;
+  if (e->max_model_len > room && !c->max_model_len_set && room >= 2) {
+    e->max_model_len = (uint32_t)room;
+    c->max_model_len_lowered = true;
+  }
+  if (e->max_model_len > room)
+    return err_set(err, ERR_INVALID,
+                   "max_model_len=%u does not fit: %u blocks of %u hold %llu tokens; raise "
+                   "kv_blocks or lower max_model_len",
+                   e->max_model_len, e->num_blocks - 1, e->block_size, (unsigned long long)room);
+  if (e->max_num_batched_tokens < e->max_num_seqs)
+    return err_set(err, ERR_INVALID,
+                   "max_num_batched_tokens=%u is less than max_num_seqs=%u: every running request "
+                   "needs a token in a step",
+                   e->max_num_batched_tokens, e->max_num_seqs);
+  return 0;
+}

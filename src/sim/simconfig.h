@@ -1,0 +1,32 @@
+/* simconfig.h: what a simulated replica is made of: a profile and the fields changed on top.
+ *
+ * A profile (kv/steptime.h) names a model on a machine: step times, KV budget, limits. Single
+ * fields are set as on the command line, key=value: kv_blocks block_size max_model_len
+ * max_num_batched_tokens max_num_seqs   whole numbers long_prefill_token_threshold   whole number,
+ * 0 = off prefix_caching                 on or off ttft itl                       times, of profile
+ * `fixed` only prefill_tokens_per_s           a rate, 0 = prefill takes no time step_overhead
+ * decode_base decode_seq decode_context request_overhead   times (steptime.h) */
+#ifndef SIM_SIMCONFIG_H
+#define SIM_SIMCONFIG_H
+
+#include "kv/engine.h"
+#include "kv/steptime.h"
+
+struct simconfig {
+  struct steptime_profile time; /* its limits are those of `engine` from here on */
+  struct engine_config engine;  /* num_blocks: with the null block, one more than kv_blocks */
+  bool max_model_len_set;
+  bool max_model_len_lowered; /* by simconfig_check, to what the blocks can hold */
+};
+
+#define SIMCONFIG_DEFAULT_PROFILE "tiny"
+
+/* The profile as it is. ERR_NOT_FOUND names those that exist. */
+NODISCARD int simconfig_init(struct simconfig *c, const char *profile, struct err *err);
+/* "kv_blocks=500". ERR_INVALID names the key (and the nearest known one) or the value. */
+NODISCARD int simconfig_set(struct simconfig *c, const char *text, struct err *err);
+/* Settles what depends on several fields: a context that the blocks cannot hold is lowered to what
+ * they can, unless it was set; then, and for other impossible mixtures, ERR_INVALID. */
+NODISCARD int simconfig_check(struct simconfig *c, struct err *err);
+
+#endif

@@ -1,0 +1,148 @@
+/* simfleet.c: starting and stopping the fleet, and its faults by replica. */
+#include "sim/simfleet.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "sim/admin.h"
+
+#define FLUSH_NS (100 * NS_PER_MS)
+
+static void on_flush(struct loop_timer *timer) {
+  struct simfleet *f = CONTAINER_OF(timer, struct simfleet, flush_timer);
+  truth_flush(f->truth);
+  loop_timer_set(f->loop, &f->flush_timer, loop_now(f->loop) + FLUSH_NS);
+}
+
+static int start_hosts(struct simfleet *f, const struct simfleet_options *o, struct err *err) {
+  f->hosts = mem_calloc(o->n_replicas, sizeof *f->hosts);
+  for (size_t i = 0; i < o->n_replicas; i++) {
+    char id[24];
+    snprintf(id, sizeof id, "r%zu", i);
+    struct simhost_options host = {
+        .id = id,
+        .host = o->host,
+        .port = o->port ? o->port + (int)i : 0,
+        .model = &f->model,
+        .engine = &f->config.engine,
+        .profile = &f->config.time,
+        .truth = f->truth,
+        .seed = f->seed + i * UINT64_C(0xd1342543de82ef95),
+    };
+    int rc = simhost_start(f->loop, &host, &f->hosts[i], err);
+    if (rc)
+      return err_prefix(err, "replica %s", id);
+    f->n_hosts++;
+  }
+  return 0;
+}
+
+int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct simfleet **out,
+                   struct err *err) {
+  assert(o->n_replicas >= 1);
+  if (o->port + (int64_t)o->n_replicas - 1 > 65535)
+    return err_set(err, ERR_INVALID, "port %d and %zu following ones go beyond 65535", o->port,
+                   o->n_replicas - 1);
+  struct simfleet *f = MEM_NEW(struct simfleet);
+  f->loop = loop;
+  f->config = o->config;
+  if (simconfig_check(&f->config, err)) {
+    mem_free(f);
+    return ERR_INVALID;
+  }
+  f->seed = o->seed;
+  f->model_name = mem_strdup(o->model ? o->model : "sim-model");
+  f->model = (struct genmodel){.name = f->model_name,
+                               .max_model_len = f->config.engine.max_model_len,
+                               .vocabulary = 256,
+                               .seed = o->seed};
+  loop_timer_init(&f->flush_timer, on_flush);
+  int rc = 0;
+  if (o->truth) {
+    f->truth = truth_open(o->truth, err);
+    rc = f->truth ? 0 : ERR_IO;
+  }
+  if (!rc)
+    rc = start_hosts(f, o, err);
+  if (!rc)
+    rc = admin_start(f, o->admin_port, &f->admin, err);
+  if (rc) {
+    simfleet_stop(f);
+    return rc;
+  }
+  if (f->truth)
+    loop_timer_set(loop, &f->flush_timer, loop_now(loop) + FLUSH_NS);
+  *out = f;
+  return 0;
+}
+
+void simfleet_stop(struct simfleet *f) {
+  admin_stop(f->admin);
+  for (size_t i = 0; i < f->n_hosts; i++)
+    simhost_stop(f->hosts[i]);
+  loop_timer_clear(f->loop, &f->flush_timer);
+  truth_close(f->truth);
+  mem_free(f->hosts);
+  mem_free(f->model_name);
+  mem_free(f);
+}
+
+struct simhost *simfleet_find(const struct simfleet *f, const char *replica) {
+  for (size_t i = 0; i < f->n_hosts; i++) {
+    const char *id = f->hosts[i]->id;
+    if (strcmp(replica, id) == 0 || strcmp(replica, id + 1) == 0)
+      return f->hosts[i];
+  }
+  return NULL;
+}
+
+int simfleet_add_fault(struct simfleet *f, const char *replica, const char *spec, struct err *err) {
+  struct fault fault;
+  int rc = faults_parse(spec, &fault, err);
+  if (rc)
+    return rc;
+  if (!replica || strcmp(replica, "*") == 0) {
+    for (size_t i = 0; i < f->n_hosts; i++)
+      simhost_add_fault(f->hosts[i], &fault);
+    return 0;
+  }
+  struct simhost *h = simfleet_find(f, replica);
+  if (!h)
+    return err_set(err, ERR_NOT_FOUND, "no replica \"%s\"; there are r0 to r%zu", replica,
+                   f->n_hosts - 1);
+  simhost_add_fault(h, &fault);
+  return 0;
+}
+
+int simfleet_add_fault_text(struct simfleet *f, const char *text, struct err *err) {
+  /* A colon before the first space or equals sign ends a replica's name. */
+  size_t len = strcspn(text, ": =");
+  if (text[len] != ':')
+    return simfleet_add_fault(f, NULL, text, err);
+  char *replica = mem_strndup(text, len);
+  int rc = simfleet_add_fault(f, replica, text + len + 1, err);
+  mem_free(replica);
+  return rc;
+}
+
+struct value simfleet_describe(const struct simfleet *f) {
+  struct value v = value_object();
+  struct value *replicas = value_set(&v, "replicas", value_array());
+  for (size_t i = 0; i < f->n_hosts; i++) {
+    struct value *r = value_push(replicas, value_object());
+    value_set(r, "id", value_cstring(f->hosts[i]->id));
+    value_set(r, "url", value_cstring(f->hosts[i]->url));
+  }
+  struct value *admin = value_set(&v, "admin", value_object());
+  value_set(admin, "url", value_cstring(admin_url(f->admin)));
+  value_set(admin, "token", value_cstring(admin_token(f->admin)));
+  value_set(&v, "model", value_cstring(f->model.name));
+  value_set(&v, "profile", value_cstring(f->config.time.name));
+  value_set(&v, "tokenizer", value_cstring("bytes"));
+  value_set(&v, "max_model_len", value_int(f->config.engine.max_model_len));
+  value_set(&v, "block_size", value_int(f->config.engine.block_size));
+  value_set(&v, "kv_blocks", value_int(f->config.engine.num_blocks - 1));
+  value_set(&v, "simulated", value_bool(true));
+  return v;
+}

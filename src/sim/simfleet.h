@@ -1,0 +1,58 @@
+/* simfleet.h: the simulated fleet: N replicas in one process on one loop, an admin port, a truth
+ * log.
+ *
+ * Everything belongs to the loop's thread. All listeners bind to 127.0.0.1 unless told otherwise,
+ * the admin port always does. */
+#ifndef SIM_SIMFLEET_H
+#define SIM_SIMFLEET_H
+
+#include "sim/simconfig.h"
+#include "sim/simhost.h"
+#include "text/value.h"
+
+struct admin;
+
+struct simfleet_options {
+  size_t n_replicas;
+  const char *host;        /* NULL = 127.0.0.1 */
+  int port;                /* of the first replica, the others follow; 0 = any free ones */
+  int admin_port;          /* 0 = any free one */
+  const char *model;       /* NULL = "sim-model" */
+  struct simconfig config; /* copied */
+  const char *truth;       /* path of the truth log; NULL = none */
+  uint64_t seed;
+};
+
+struct simfleet {
+  struct loop *loop;
+  struct simconfig config;
+  struct genmodel model;
+  char *model_name;
+  uint64_t seed;
+  struct simhost **hosts;
+  size_t n_hosts;
+  struct truth *truth;
+  struct loop_timer flush_timer;
+  struct admin *admin;
+};
+
+/* Opens every port. Errors name the port, the field, the file. */
+NODISCARD int simfleet_start(struct loop *loop, const struct simfleet_options *options,
+                             struct simfleet **out, struct err *err);
+/* Closes every connection; every request under way gets its line in the truth log first. */
+void simfleet_stop(struct simfleet *f);
+
+/* "r0", or its number; NULL when there is none. */
+struct simhost *simfleet_find(const struct simfleet *f, const char *replica);
+/* Adds a fault (grammar: faults.h) to one replica, or to all with NULL or "*". ERR_NOT_FOUND names
+ * the replica, ERR_INVALID the word. */
+NODISCARD int simfleet_add_fault(struct simfleet *f, const char *replica, const char *spec,
+                                 struct err *err);
+/* "[REPLICA:]SPEC", as the command line has it. */
+NODISCARD int simfleet_add_fault_text(struct simfleet *f, const char *text, struct err *err);
+
+/* {"replicas":[{"id","url"}…],"admin":{"url","token"},"model","profile","tokenizer":"bytes",
+ * "max_model_len","block_size","kv_blocks","simulated":true}: the line of --announce. */
+struct value simfleet_describe(const struct simfleet *f);
+
+#endif

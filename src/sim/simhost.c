@@ -1,0 +1,138 @@
+/* simhost.c: a replica's port and step loop. */
+#include "sim/simhost.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "sim/generation.h"
+
+/* A step that follows at once begins when the last one was due to end, so that the timer's lateness
+ * does not add up; after a longer hold-up it begins now. */
+#define CATCH_UP_NS (2 * NS_PER_MS)
+
+static void on_request(void *user, struct httpd_request *req) {
+  struct simhost *h = user;
+  const char *path = httpd_path(req);
+  bool post = strcmp(httpd_method(req), "POST") == 0;
+  if (post && strcmp(path, "/v1/chat/completions") == 0)
+    generation_begin(h, req, GEN_CHAT);
+  else if (post && strcmp(path, "/v1/completions") == 0)
+    generation_begin(h, req, GEN_COMPLETION);
+  else
+    endpoints_answer(h, req);
+}
+
+/* ---- the step loop ---- */
+
+void simhost_kick(struct simhost *h) {
+  if (!replica_in_step(h->replica))
+    loop_ready(h->loop, &h->step_task);
+}
+
+/* Phase three: every request of this wake-up is in the engine. */
+static void on_step_begin(struct loop_task *task) {
+  struct simhost *h = CONTAINER_OF(task, struct simhost, step_task);
+  uint64_t now = loop_now(h->loop), begin = now, ns;
+  if (h->chained && now - h->last_end_ns < CATCH_UP_NS)
+    begin = h->last_end_ns;
+  h->chained = false;
+  if (!replica_begin(h->replica, begin, &ns))
+    return;
+  h->last_end_ns = begin + ns;
+  loop_timer_set(h->loop, &h->step_timer, h->last_end_ns);
+}
+
+static void on_step_end(struct loop_timer *timer) {
+  struct simhost *h = CONTAINER_OF(timer, struct simhost, step_timer);
+  replica_end(h->replica, loop_now(h->loop));
+  h->chained = true;
+  loop_ready(h->loop, &h->step_task);
+}
+
+/* ---- start and stop ---- */
+
+static void on_refuse_over(struct loop_timer *timer);
+
+static void set_url(struct simhost *h, const char *host) {
+  bool v6 = strchr(host, ':') != NULL;
+  bool any = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+  const char *name = any ? (v6 ? "::1" : "127.0.0.1") : host;
+  snprintf(h->url, sizeof h->url, v6 ? "http://[%s]:%d" : "http://%s:%d", name,
+           httpd_port(h->server));
+}
+
+int simhost_start(struct loop *loop, const struct simhost_options *o, struct simhost **out,
+                  struct err *err) {
+  struct simhost *h = MEM_NEW(struct simhost);
+  h->loop = loop;
+  h->model = o->model;
+  h->truth = o->truth;
+  h->seed = o->seed;
+  h->overhead_ns = o->profile->request_overhead_ns;
+  snprintf(h->id, sizeof h->id, "%s", o->id);
+  snprintf(h->header, sizeof h->header, "x-inference-pod: %s\r\n", h->id);
+  faults_init(&h->faults, o->seed);
+  buf_init(&h->scratch, BUF_MAX_OWN);
+  loop_timer_init(&h->step_timer, on_step_end);
+  loop_timer_init(&h->refuse_timer, on_refuse_over);
+  h->step_task.run = on_step_begin;
+  double wall_s = (double)((int64_t)loop_now(loop) + loop_realtime_offset(loop)) / 1e9;
+  h->replica = replica_new(o->engine, o->profile, wall_s, err);
+  struct httpd_options server = {
+      .host = o->host, .port = o->port, .on_request = on_request, .user = h};
+  int rc = h->replica ? httpd_listen(loop, &server, &h->server, err) : err->code;
+  if (rc) {
+    replica_delete(h->replica);
+    faults_free(&h->faults);
+    mem_free(h);
+    return rc;
+  }
+  set_url(h, o->host ? o->host : "127.0.0.1");
+  *out = h;
+  return 0;
+}
+
+void simhost_stop(struct simhost *h) {
+  httpd_close(h->server); /* ends every generation request, but those of a step under way */
+  loop_timer_clear(h->loop, &h->step_timer);
+  if (replica_in_step(h->replica))
+    replica_end(h->replica, loop_now(h->loop));
+  assert(!h->open);
+  loop_timer_clear(h->loop, &h->refuse_timer);
+  loop_unready(h->loop, &h->step_task);
+  replica_delete(h->replica);
+  faults_free(&h->faults);
+  buf_free(&h->scratch);
+  mem_free(h);
+}
+
+/* ---- faults ---- */
+
+static int open_port(struct simhost *h, struct err *err) {
+  loop_timer_clear(h->loop, &h->refuse_timer);
+  return httpd_resume(h->server, err);
+}
+
+static void on_refuse_over(struct loop_timer *timer) {
+  struct simhost *h = CONTAINER_OF(timer, struct simhost, refuse_timer);
+  struct err err;
+  if (open_port(h, &err))
+    log_error("replica stays closed replica=%s reason=\"%s\"", h->id, err.text);
+}
+
+void simhost_add_fault(struct simhost *h, const struct fault *f) {
+  faults_add(&h->faults, f);
+  if (f->kind != FAULT_REFUSE)
+    return;
+  httpd_pause(h->server);
+  if (f->for_ns)
+    loop_timer_set(h->loop, &h->refuse_timer, loop_now(h->loop) + f->for_ns);
+}
+
+int simhost_clear_faults(struct simhost *h, struct err *err) {
+  bool refused = faults_refuse(&h->faults) != NULL;
+  faults_clear(&h->faults);
+  return refused ? open_port(h, err) : 0;
+}
