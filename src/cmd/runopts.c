@@ -1,0 +1,105 @@
+/* runopts.c: the option table of `perigee run`. */
+#include "cmd/runopts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define AT(field) offsetof(struct run_options, field)
+
+static const struct options_spec specs[] = {
+    FLEET_OPTIONS_SPECS(struct run_options, fleet),
+    {"--sim", "N", OPTIONS_COUNT, AT(sim),
+     "replicas of the built-in fleet, started when no server is given (default 3)"},
+    {"--profile", "NAME", OPTIONS_TEXT, AT(profile),
+     "what a built-in replica is: tiny (default), llama-3.1-8b, qwen3-32b, gpt-oss-20b, fixed, "
+     "instant"},
+    {"--sim-set", "KEY=VALUE", OPTIONS_LIST, AT(sim_sets),
+     "a setting of the built-in replicas, as in `perigee sim --set`"},
+    {"--fault", "[ID:]SPEC", OPTIONS_LIST, AT(faults),
+     "a fault of the built-in replicas, as in `perigee sim --fault`"},
+    {"--truth", "FILE", OPTIONS_TEXT, AT(truth),
+     "where the built-in fleet logs what it sent and when"},
+    {"--set", "NAME=VALUE", OPTIONS_LIST, AT(sets),
+     "a parameter of the script (or of its load: users, rate, duration, sessions, warmup)"},
+    {"--seed", "N", OPTIONS_COUNT, AT(seed), "seed of everything random (default 1)"},
+    {"--workers", "N", OPTIONS_COUNT, AT(workers), "threads (default: cores - 1)"},
+    {"--label", "NAME", OPTIONS_TEXT, AT(label),
+     "name of the results folder (default: the script's name)"},
+    {"--out", "DIR", OPTIONS_TEXT, AT(out), "where the results folder goes (default results)"},
+    {"--itl", NULL, OPTIONS_FLAG, AT(itl), "keep every gap between output events in samples.jsonl"},
+    {"--precise", NULL, OPTIONS_FLAG, AT(precise),
+     "spin for the last 50 us before each due time (uses the whole core)"},
+    {"--limit", "CHECK=VALUE", OPTIONS_LIST, AT(limits),
+     "limit of a validity check, such as loop_lag_p99=50ms"},
+    {"--runaway", "TIME", OPTIONS_SECONDS, AT(runaway_s),
+     "how long a script may run without waiting before it is stopped (default 2s)"},
+    {"--no-preflight", NULL, OPTIONS_FLAG, AT(no_preflight),
+     "start without asking each server for /v1/models first (needs --model)"},
+    {"--no-kernel-stamps", NULL, OPTIONS_FLAG, AT(no_kernel_stamps),
+     "take receive times from the loop alone"},
+    {"--plan", NULL, OPTIONS_FLAG, AT(plan), "say what would run, and stop"},
+    {"--json", NULL, OPTIONS_FLAG, AT(json), "print summary.json instead of the report"},
+    {"--quiet", NULL, OPTIONS_FLAG, AT(quiet), "no live line"},
+    {"--verbose", NULL, OPTIONS_FLAG, AT(verbose), "log more on stderr"},
+    {"--exit-codes", "bisect", OPTIONS_TEXT, AT(exit_codes),
+     "for `git bisect run`: 1, 2 and 98 become 125, and 99 becomes 1"},
+};
+
+const struct options_command run_command = {
+    .name = "run",
+    .summary = "run a scenario and write the report",
+    .usage = "FILE.lua [options]",
+    .about =
+        "Without a server (--replica, --gateway, --fleet) it starts the built-in simulated fleet.\n"
+        "\n"
+        "  perigee run scenarios/chat_multi_turn.lua --set duration=30s\n"
+        "  perigee run my.lua --replica a=http://10.0.0.1:8000 --replica b=http://10.0.0.2:8000\n"
+        "\n"
+        "Exit status: 0 fine, 1 the run failed, 2 wrong usage, 98 the run is not valid,\n"
+        "99 an expectation was not met, 130 interrupted.",
+    .specs = specs,
+    .n_specs = ARRAY_LEN(specs),
+    .min_args = 1,
+    .max_args = 1,
+};
+
+static int check(const struct run_options *o, struct err *err) {
+  if (o->exit_codes && strcmp(o->exit_codes, "bisect") != 0)
+    return err_set(err, ERR_INVALID, "--exit-codes: \"%s\" is not known; the one form is bisect",
+                   o->exit_codes);
+  if (o->sim < 1 || o->sim > 10000)
+    return err_set(err, ERR_INVALID, "--sim: %lld is not a number of replicas", (long long)o->sim);
+  if (o->workers > 1024)
+    return err_set(err, ERR_INVALID, "--workers: %lld is more than 1024", (long long)o->workers);
+  if (o->no_preflight && !o->fleet.model)
+    return err_set(err, ERR_INVALID,
+                   "--no-preflight needs --model: nobody asks the servers for it");
+  bool elsewhere = o->fleet.replicas.n || o->fleet.gateway || o->fleet.fleet_file;
+  if (elsewhere && (o->profile || o->sim_sets.n || o->faults.n || o->truth))
+    return err_set(err, ERR_INVALID,
+                   "--profile, --sim-set, --fault and --truth are for the built-in fleet, and "
+                   "servers of your own are given");
+  return 0;
+}
+
+int run_options_parse(int argc, char **argv, struct run_options *o, struct options_list *args,
+                      struct err *err) {
+  *o = (struct run_options){.sim = 3, .seed = 1, .out = "results", .runaway_s = 2};
+  int rc = options_parse(&run_command, argc, argv, o, args, err);
+  return rc ? rc : check(o, err);
+}
+
+int run_options_limits(const struct run_options *o, struct checks_limits *limits, struct err *err) {
+  *limits = checks_default_limits();
+  for (size_t i = 0; i < o->limits.n; i++) {
+    const char *text = o->limits.items[i];
+    const char *eq = strchr(text, '=');
+    char name[64];
+    if (!eq || (size_t)(eq - text) >= sizeof name)
+      return err_set(err, ERR_INVALID, "--limit: \"%s\" is not CHECK=VALUE", text);
+    snprintf(name, sizeof name, "%.*s", (int)(eq - text), text);
+    if (checks_set_limit(limits, name, eq + 1, err))
+      return err_prefix(err, "--limit");
+  }
+  return 0;
+}

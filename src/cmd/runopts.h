@@ -1,0 +1,33 @@
+/* runopts.h: what `perigee run` can be told. */
+#ifndef CMD_RUNOPTS_H
+#define CMD_RUNOPTS_H
+
+#include "cmd/fleetopts.h"
+#include "out/checks.h"
+
+struct run_options {
+  struct fleet_options fleet;
+  /* the built-in fleet */
+  int64_t sim; /* replicas */
+  const char *profile;
+  struct options_list sim_sets, faults;
+  const char *truth;
+  /* the run */
+  struct options_list sets, limits;
+  const char *label, *out, *exit_codes;
+  int64_t seed, workers;
+  double runaway_s;
+  bool precise, itl, json, plan, quiet, verbose, no_preflight, no_kernel_stamps;
+};
+
+extern const struct options_command run_command;
+
+/* Parses argv into *o and *file (the script). As options_parse; free with
+ * options_free(&run_command, …). */
+NODISCARD int run_options_parse(int argc, char **argv, struct run_options *o,
+                                struct options_list *args, struct err *err);
+/* The check limits with what --limit changed. */
+NODISCARD int run_options_limits(const struct run_options *o, struct checks_limits *limits,
+                                 struct err *err);
+
+#endif
