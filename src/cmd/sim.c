@@ -1,0 +1,230 @@
+/* sim.c: `perigee sim`: serves the built-in fleet until it is told to end.
+ *
+ * With --announce it is somebody's child: one JSON line on standard output when every port is open,
+ * and it ends when its parent does. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/mem.h"
+#include "cmd/cmd.h"
+#include "sim/simfleet.h"
+#include "text/json.h"
+
+struct sim_options {
+  int64_t replicas, port, admin_port, seed;
+  const char *host, *profile, *model, *truth;
+  struct options_list sets, faults;
+  bool announce;
+};
+
+static const struct options_spec specs[] = {
+    {"--replicas", "N", OPTIONS_COUNT, offsetof(struct sim_options, replicas),
+     "how many replicas (default 3)"},
+    {"--port", "P", OPTIONS_COUNT, offsetof(struct sim_options, port),
+     "port of the first replica, the others follow; 0 = any free ones (default)"},
+    {"--admin-port", "P", OPTIONS_COUNT, offsetof(struct sim_options, admin_port),
+     "port of the admin API, always on 127.0.0.1; 0 = any free one (default)"},
+    {"--host", "ADDRESS", OPTIONS_TEXT, offsetof(struct sim_options, host),
+     "address the replicas listen on (default 127.0.0.1)"},
+    {"--profile", "NAME", OPTIONS_TEXT, offsetof(struct sim_options, profile),
+     "model and machine to play: llama-3.1-8b, qwen3-32b, gpt-oss-20b, tiny (default), fixed, "
+     "instant"},
+    {"--set", "KEY=VALUE", OPTIONS_LIST, offsetof(struct sim_options, sets),
+     "change a field of the profile, may be repeated: kv_blocks, block_size, max_model_len, "
+     "max_num_batched_tokens, max_num_seqs, long_prefill_token_threshold, prefix_caching (on, "
+     "off), ttft and itl (profile fixed), prefill_tokens_per_s, step_overhead, decode_base, "
+     "decode_seq, decode_context, request_overhead"},
+    {"--model", "NAME", OPTIONS_TEXT, offsetof(struct sim_options, model),
+     "the model's name (default sim-model)"},
+    {"--fault", "[REPLICA:]SPEC", OPTIONS_LIST, offsetof(struct sim_options, faults),
+     "what goes wrong, on one replica (r0) or all; may be repeated"},
+    {"--truth", "FILE", OPTIONS_TEXT, offsetof(struct sim_options, truth),
+     "write what was received and sent, and when (JSON lines)"},
+    {"--seed", "N", OPTIONS_COUNT, offsetof(struct sim_options, seed),
+     "what answers and faults are drawn from (default 1)"},
+    {"--announce", NULL, OPTIONS_FLAG, offsetof(struct sim_options, announce),
+     "print one JSON line when ready, and end with the parent process"},
+};
+
+static const struct options_command command = {
+    .name = "sim",
+    .summary = "serve the built-in simulated fleet",
+    .usage = "[options]",
+    .about =
+        "Replicas speak vLLM's HTTP API (chat, completions, models, health, tokenize, metrics)\n"
+        "with a prefix cache, a step scheduler and the step times of a profile. Nothing is\n"
+        "computed: answers are words drawn from the prompt, and one token is one byte.\n"
+        "\n"
+        "Faults: KIND [key=value]..., such as \"empty p=0.3\" or \"r1:429 retry_after=2s\". "
+        "Kinds:\n"
+        "  refuse [for=T]            the port is closed\n"
+        "  reset [after=K]           RST after K events; 0 (default): at once\n"
+        "  status code=N [retry_after=T]   an error reply; the code alone will do: 503\n"
+        "  stall [after=K] [for=T]   silence after K events; 0 (default): before the headers\n"
+        "  empty, only_done, not_sse a 200 with nothing, with the end marker alone, with HTML\n"
+        "  error [after=K]           an error event in the stream\n"
+        "  bad_json [after=K]        event K is half of its JSON\n"
+        "  truncated [after=K], cut [after=K]   no end marker; the connection closed as well\n"
+        "  slow bytes=N delay=T, coalesce events=K   dribbled; held and written together\n"
+        "  no_usage, no_output       without usage; without content\n"
+        "All but refuse take p=0..1, count=N and path=/... (default: the generation endpoints).\n"
+        "The admin API (GET /admin/state, POST /admin/fault, /admin/clear_faults,\n"
+        "/admin/reset_cache, /admin/peek) stages them while it runs.",
+    .specs = specs,
+    .n_specs = ARRAY_LEN(specs),
+};
+
+static int check_options(const struct sim_options *o, struct err *err) {
+  if (o->replicas < 1 || o->replicas > 4096)
+    return err_set(err, ERR_INVALID, "--replicas %lld: 1 to 4096", (long long)o->replicas);
+  if (o->port > 65535 || o->admin_port > 65535)
+    return err_set(err, ERR_INVALID, "a port is 1 to 65535, or 0 for any free one");
+  return 0;
+}
+
+/* As many descriptors as the system lets us have: every client connection is one. */
+static int raise_descriptors(size_t replicas, struct err *err) {
+  struct rlimit limit;
+  rlim_t need = replicas + 64;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return err_set(err, ERR_IO, "cannot read the limit of descriptors: %s", strerror(errno));
+  if (limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+      return err_set(err, ERR_IO, "cannot raise the limit of descriptors: %s", strerror(errno));
+  }
+  if (limit.rlim_cur < need)
+    return err_set(err, ERR_LIMIT,
+                   "%zu replicas need at least %llu descriptors, the limit is %llu; raise it with "
+                   "`ulimit -n 65536`",
+                   replicas, (unsigned long long)need, (unsigned long long)limit.rlim_cur);
+  return 0;
+}
+
+static int read_config(const struct sim_options *o, struct simconfig *c, struct err *err) {
+  int rc = simconfig_init(c, o->profile, err);
+  if (rc)
+    return err_prefix(err, "--profile");
+  for (size_t i = 0; i < o->sets.n; i++)
+    if (simconfig_set(c, o->sets.items[i], err))
+      return err_prefix(err, "--set");
+  return 0;
+}
+
+/* ---- what it says ---- */
+
+static void print_line(const struct simfleet *f) {
+  struct value v = simfleet_describe(f);
+  struct buf b;
+  buf_init(&b, BUF_MAX_OWN);
+  json_write(&b, &v);
+  printf("%s\n", b.data);
+  fflush(stdout);
+  buf_free(&b);
+  value_free(&v);
+}
+
+static void print_table(const struct simfleet *f, const struct sim_options *o) {
+  const struct engine_config *e = &f->config.engine;
+  struct value v = simfleet_describe(f);
+  const struct value *admin = value_get(&v, "admin");
+  printf("simulated fleet   model %s, tokenizer bytes\n", f->model.name);
+  printf("profile %s: %s\n", f->config.time.name, f->config.time.summary);
+  printf("%u KV blocks of %u tokens a replica, context %u tokens%s\n", e->num_blocks - 1,
+         e->block_size, e->max_model_len,
+         f->config.max_model_len_lowered ? " (lowered to what the blocks hold)" : "");
+  for (size_t i = 0; i < f->n_hosts; i++)
+    printf("  %-6s %s\n", f->hosts[i]->id, f->hosts[i]->url);
+  printf("  %-6s %s   token %s\n", "admin", value_to_string(value_get(admin, "url")),
+         value_to_string(value_get(admin, "token")));
+  for (size_t i = 0; i < o->faults.n; i++)
+    printf("fault %s\n", o->faults.items[i]);
+  if (o->truth)
+    printf("truth log %s\n", o->truth);
+  printf("Ctrl-C ends it.\n");
+  fflush(stdout);
+  value_free(&v);
+}
+
+/* ---- serving ---- */
+
+static void on_signal(uv_signal_t *handle, int signum) {
+  (void)signum;
+  loop_stop(handle->data);
+}
+
+static void serve(struct loop *loop) {
+  uv_signal_t term, interrupt;
+  uv_signal_init(loop_uv(loop), &term);
+  uv_signal_init(loop_uv(loop), &interrupt);
+  term.data = interrupt.data = loop;
+  uv_signal_start(&term, on_signal, SIGTERM);
+  uv_signal_start(&interrupt, on_signal, SIGINT);
+  loop_run(loop);
+  uv_close((uv_handle_t *)&term, NULL);
+  uv_close((uv_handle_t *)&interrupt, NULL);
+}
+
+static int run(const struct sim_options *o, struct err *err) {
+  struct simfleet_options fo = {.n_replicas = (size_t)o->replicas,
+                                .host = o->host,
+                                .port = (int)o->port,
+                                .admin_port = (int)o->admin_port,
+                                .model = o->model,
+                                .truth = o->truth,
+                                .seed = (uint64_t)o->seed};
+  struct loop *loop = NULL;
+  struct simfleet *fleet = NULL;
+  int rc = check_options(o, err);
+  if (!rc)
+    rc = read_config(o, &fo.config, err);
+  if (!rc)
+    rc = raise_descriptors(fo.n_replicas, err);
+  if (rc)
+    return rc;
+  loop = loop_new(err);
+  if (!loop)
+    return err->code;
+  rc = simfleet_start(loop, &fo, &fleet, err);
+  for (size_t i = 0; !rc && i < o->faults.n; i++) {
+    rc = simfleet_add_fault_text(fleet, o->faults.items[i], err);
+    if (rc)
+      err_prefix(err, "--fault");
+  }
+  if (!rc) {
+    if (o->announce)
+      print_line(fleet);
+    else
+      print_table(fleet, o);
+    serve(loop);
+  }
+  if (fleet)
+    simfleet_stop(fleet);
+  loop_delete(loop);
+  return rc;
+}
+
+int cmd_sim(int argc, char **argv) {
+  struct err err = {0};
+  struct options_list args;
+  struct sim_options o = {.replicas = 3, .profile = SIMCONFIG_DEFAULT_PROFILE, .seed = 1};
+  int rc = options_parse(&command, argc, argv, &o, &args, &err);
+  if (rc == 0 && o.announce) {
+    pid_t parent = getppid();
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) /* it ended in between: nobody would tell us any more */
+      rc = err_set(&err, ERR_CLOSED, "the parent process has ended");
+  }
+  if (rc == 0)
+    rc = run(&o, &err);
+  options_free(&command, &o, &args);
+  if (rc == 1)
+    return 0; /* --help */
+  return rc ? cmd_fail("sim", rc == ERR_IO || rc == ERR_LIMIT ? 1 : EXIT_USAGE, &err) : 0;
+}
