@@ -49,6 +49,9 @@ bool bind_is_array(lua_State *L, int index);
  * numbers ascending, other numbers ascending, strings by bytes, false, true, and then keys of other
  * types in the table's own order (the count of those is returned). Hidden keys are left out. */
 MAY_RAISE size_t bind_push_sorted_keys(lua_State *L, int index);
+/* Replaces the key on top by the next one of the table in that order (nil: the first); pops it and
+ * returns false at the end. Costs a walk of the whole table. */
+MAY_RAISE bool bind_next_key(lua_State *L, int index);
 
 /* ---- text handles (bind/text.c): userdata over a blob, possibly made at first use ---- */
 /* A string or a text handle at `index`; returns a new reference held by a userdata pushed on the

@@ -60,9 +60,7 @@ struct buf *bind_hold_buf(lua_State *L) {
   return b;
 }
 
-/* Pushes "file:line: " of the nearest caller that is neither C nor one of perigee's own modules, ""
- * when there is none. */
-static void push_author_line(lua_State *L) {
+void bind_push_author_line(lua_State *L) {
   lua_Debug ar;
   for (int level = 1; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
@@ -80,7 +78,7 @@ void bind_raise(lua_State *L, const char *fmt, ...) {
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  push_author_line(L);
+  bind_push_author_line(L);
   lua_pushstring(L, text);
   lua_concat(L, 2);
   lua_error(L);

@@ -26,6 +26,9 @@ MAY_RAISE void *bind_new_userdata(lua_State *L, size_t size, const char *type);
 MAY_RAISE void bind_new_type(lua_State *L, const char *type, const luaL_Reg *meta,
                              const luaL_Reg *methods);
 
+/* Pushes "FILE:LINE: " of the nearest caller that is neither C nor one of perigee's own modules, ""
+ * when there is none. */
+MAY_RAISE void bind_push_author_line(lua_State *L);
 /* Raises "FILE:LINE: text", where FILE:LINE is the place in the *author's* code: calls inside
  * perigee's own Lua modules are skipped. */
 MAY_RAISE NORETURN void bind_raise(lua_State *L, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "bind/bind.h"
 #include "bind/hold.h"
+#include "bind/shared.h"
 #include "bind/text.h"
 #include "text/json.h"
 
@@ -147,9 +148,26 @@ static void push_object_keys(lua_State *L, int index) {
   lua_remove(L, order);
 }
 
+static void push_shared_keys(lua_State *L, const struct shared *s) {
+  lua_newtable(L);
+  size_t n = s->kind == SHARED_ARRAY ? s->u.array.n : s->u.object.n;
+  for (size_t i = 0; i < n; i++) {
+    if (s->kind == SHARED_ARRAY)
+      lua_pushinteger(L, (lua_Integer)i + 1);
+    else
+      lua_pushlstring(L, s->u.object.pairs[i].key, s->u.object.pairs[i].key_len);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
 size_t bind_push_sorted_keys(lua_State *L, int index) {
   index = lua_absindex(L, index);
   luaL_checkstack(L, 8, "table walk");
+  const struct shared *shared = bind_test_shared(L, index);
+  if (shared) {
+    push_shared_keys(L, shared);
+    return 0;
+  }
   if (bind_is_object(L, index)) {
     push_object_keys(L, index);
     return 0;
@@ -187,6 +205,29 @@ size_t bind_push_sorted_keys(lua_State *L, int index) {
   lua_replace(L, found);
   lua_settop(L, found);
   return others;
+}
+
+/* The key behind the one on top, which is popped, in that same order; false at the end. */
+bool bind_next_key(lua_State *L, int index) {
+  index = lua_absindex(L, index);
+  luaL_checkstack(L, 8, "table walk");
+  int before = lua_gettop(L);
+  bind_push_sorted_keys(L, index);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, -1), i = 1;
+  if (!lua_isnil(L, before)) {
+    for (bool found = false; !found && i <= n; i++) {
+      lua_rawgeti(L, before + 1, i);
+      found = lua_rawequal(L, before, -1);
+      lua_pop(L, 1);
+    }
+  }
+  bool more = i <= n;
+  if (more) {
+    lua_rawgeti(L, before + 1, i);
+    lua_replace(L, before);
+  }
+  lua_settop(L, more ? before : before - 1);
+  return more;
 }
 
 /* ---- json tables ---- */
@@ -385,8 +426,45 @@ static void convert_keys(lua_State *L, int index, struct value *out, const struc
   lua_pop(L, 1);
 }
 
+static void copy_shared(const struct shared *s, struct value *out) {
+  switch (s->kind) {
+  case SHARED_NULL:
+    break;
+  case SHARED_BOOL:
+    *out = value_bool(s->u.boolean);
+    break;
+  case SHARED_INT:
+    *out = value_int(s->u.integer);
+    break;
+  case SHARED_NUMBER:
+    *out = value_double(s->u.number);
+    break;
+  case SHARED_STRING:
+  case SHARED_TEXT:
+    *out = value_string(s->u.blob->data, s->u.blob->len);
+    break;
+  case SHARED_ARRAY:
+    *out = value_array();
+    for (size_t i = 0; i < s->u.array.n; i++)
+      copy_shared(&s->u.array.items[i], value_push(out, value_null()));
+    break;
+  case SHARED_OBJECT:
+    *out = value_object();
+    for (size_t i = 0; i < s->u.object.n; i++) {
+      const struct shared_pair *p = &s->u.object.pairs[i];
+      copy_shared(&p->value, value_set_len(out, p->key, p->key_len, value_null()));
+    }
+    break;
+  }
+}
+
 static void convert_table(lua_State *L, int index, struct value *out, const struct path *path,
                           int depth) {
+  const struct shared *shared = bind_test_shared(L, index);
+  if (shared) {
+    copy_shared(shared, out);
+    return;
+  }
   if (depth >= JSON_MAX_DEPTH)
     refuse(L, NULL, "a table nested deeper than 200 (does it contain itself?)");
   luaL_checkstack(L, 12, "nested values");

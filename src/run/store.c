@@ -54,6 +54,33 @@ struct shared *shared_add(struct shared *object, const char *key, size_t key_len
   return &pair->value;
 }
 
+struct shared shared_copy(const struct shared *from) {
+  struct shared to = {.kind = from->kind};
+  switch (from->kind) {
+  case SHARED_STRING:
+  case SHARED_TEXT:
+    to.u.blob = blob_ref(from->u.blob);
+    break;
+  case SHARED_ARRAY:
+    for (size_t i = 0; i < from->u.array.n; i++)
+      *shared_push(&to) = shared_copy(&from->u.array.items[i]);
+    break;
+  case SHARED_OBJECT:
+    for (size_t i = 0; i < from->u.object.n; i++) {
+      const struct shared_pair *p = &from->u.object.pairs[i];
+      *shared_add(&to, p->key, p->key_len) = shared_copy(&p->value);
+    }
+    if (from->u.object.sorted)
+      to.u.object.sorted =
+          mem_dup(from->u.object.sorted,
+                  (from->u.object.n ? from->u.object.n : 1) * sizeof *from->u.object.sorted);
+    break;
+  default:
+    to = *from;
+  }
+  return to;
+}
+
 void shared_set_string(struct shared *s, const char *text) {
   *s = (struct shared){.kind = SHARED_STRING, .u.blob = blob_new(text, strlen(text))};
 }

@@ -57,6 +57,8 @@ struct shared *shared_add(struct shared *object, const char *key, size_t key_len
 void shared_seal(struct shared *s);
 /* NULL when there is no such key. The object is sealed. */
 const struct shared *shared_get(const struct shared *object, const char *key, size_t key_len);
+/* A tree of its own; blobs are shared. Sealed when `from` is. */
+struct shared shared_copy(const struct shared *from);
 /* Sets a string leaf. */
 void shared_set_string(struct shared *s, const char *text);
 

@@ -1,0 +1,271 @@
+/* guard.c: the standard functions that a session cannot have as they are.
+ *
+ * Most keep Lua's own function as their upvalue and call it where nothing speaks against it:
+ * outside a run, or while a module is loading. */
+#include "bind/guard.h"
+
+#include <lauxlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "bind/bind.h"
+#include "bind/hold.h"
+#include "run/state.h"
+
+/* Whether a virtual user's session runs right now (its own coroutines included). */
+static bool in_session(lua_State *L) {
+  const struct state *s = state_of(L);
+  return s && s->running;
+}
+
+static MAY_RAISE int call_original(lua_State *L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+/* ---- order ---- */
+
+static int pairs_step(lua_State *L) { /* upvalues: keys, position */
+  lua_Integer i = lua_tointeger(L, lua_upvalueindex(2));
+  for (;;) {
+    lua_settop(L, 1);
+    if (lua_rawgeti(L, lua_upvalueindex(1), ++i) == LUA_TNIL)
+      return 1;
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, 1) != LUA_TNIL) /* not removed since */
+      break;
+  }
+  lua_pushinteger(L, i);
+  lua_replace(L, lua_upvalueindex(2));
+  return 2;
+}
+
+static int after_pairs_method(lua_State *L, int status, lua_KContext context) {
+  (void)L;
+  (void)status;
+  (void)context;
+  return 3;
+}
+
+/* Keys in canonical order, as they were when the walk began. */
+static int sorted_pairs(lua_State *L) {
+  luaL_checkany(L, 1);
+  if (luaL_getmetafield(L, 1, "__pairs") != LUA_TNIL) {
+    lua_pushvalue(L, 1);
+    lua_callk(L, 1, 3, 0, after_pairs_method);
+    return 3;
+  }
+  luaL_checktype(L, 1, LUA_TTABLE);
+  if (bind_push_sorted_keys(L, 1) > 1 && in_session(L))
+    bind_raise(L, "pairs: a table keyed by tables or functions has no order that is the same "
+                  "everywhere; walk a list instead");
+  lua_pushinteger(L, 0);
+  lua_pushcclosure(L, pairs_step, 2);
+  lua_pushvalue(L, 1);
+  lua_pushnil(L);
+  return 3;
+}
+
+static int sorted_next(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 2);
+  if (!bind_next_key(L, 1)) {
+    lua_pushnil(L);
+    return 1;
+  }
+  lua_pushvalue(L, -1);
+  lua_gettable(L, 1); /* shared data has its values behind __index */
+  return 2;
+}
+
+/* ---- protected calls: what must stop goes on through them ---- */
+
+static MAY_RAISE int end_pcall(lua_State *L, int status, int first) {
+  struct state *s = state_of(L);
+  bool failed = status != LUA_OK && status != LUA_YIELD;
+  if (failed && s && state_must_stop(s))
+    return lua_error(L); /* the error value is on top */
+  lua_pushboolean(L, !failed);
+  if (failed) {
+    lua_insert(L, -2);
+    return 2;
+  }
+  lua_replace(L, first);
+  return lua_gettop(L) - first + 1;
+}
+
+static int after_pcall(lua_State *L, int status, lua_KContext first) {
+  return end_pcall(L, status, (int)first);
+}
+
+static int guarded_pcall(lua_State *L) {
+  luaL_checkany(L, 1);
+  lua_pushboolean(L, 1); /* its place becomes the first result */
+  lua_insert(L, 1);
+  int status = lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 1, after_pcall);
+  return end_pcall(L, status, 1);
+}
+
+static int guarded_xpcall(lua_State *L) {
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  int n = lua_gettop(L);
+  lua_pushboolean(L, 1);
+  lua_pushvalue(L, 1); /* f, handler, args…, true, f */
+  lua_rotate(L, 3, 2); /* f, handler, true, f, args… */
+  int status = lua_pcallk(L, n - 2, LUA_MULTRET, 2, 3, after_pcall);
+  return end_pcall(L, status, 3);
+}
+
+/* ---- coroutines of the script's own ---- */
+
+static int guarded_yield(lua_State *L) {
+  if (state_vu_of(L, NULL))
+    bind_raise(L, "coroutine.yield outside a coroutine of your own: a session waits with vu "
+                  "methods");
+  return lua_yield(L, lua_gettop(L));
+}
+
+static MAY_RAISE void check_foreign(lua_State *L, const char *what) {
+  lua_State *co = lua_tothread(L, 1);
+  if (co && co != L && state_vu_of(co, NULL))
+    bind_raise(L, "coroutine.%s: a virtual user's own coroutine is resumed by the run", what);
+}
+
+static int guarded_resume(lua_State *L) {
+  check_foreign(L, "resume");
+  int n = call_original(L);
+  struct state *s = state_of(L);
+  if (s && state_must_stop(s))
+    return luaL_error(L, "%s", s->stop_text);
+  return n;
+}
+
+static int guarded_close(lua_State *L) {
+  check_foreign(L, "close");
+  return call_original(L);
+}
+
+/* ---- time, chance and the process ---- */
+
+static int no_random(lua_State *L) {
+  if (state_of(L))
+    bind_raise(L, "math.random differs from run to run: draw from vu.rng (vu.rng:int(1, 6), "
+                  "vu.rng:unit()), which the seed decides");
+  return call_original(L);
+}
+
+static int no_seed(lua_State *L) {
+  if (in_session(L))
+    bind_raise(L, "math.randomseed has no effect here: vu.rng is seeded by --seed and the session");
+  return call_original(L);
+}
+
+static int no_time(lua_State *L) {
+  if (in_session(L) && !lua_istable(L, 1))
+    bind_raise(L, "os.time differs from run to run: use vu:now(), seconds since the run began");
+  return call_original(L);
+}
+
+static int no_clock(lua_State *L) {
+  if (in_session(L))
+    bind_raise(L, "os.clock counts all virtual users' CPU time: use vu:now() for times, "
+                  "vu:record for figures");
+  return call_original(L);
+}
+
+static int no_date(lua_State *L) {
+  if (in_session(L) && lua_isnoneornil(L, 2))
+    bind_raise(L, "os.date without a time differs from run to run: give it one, "
+                  "os.date(\"!%%F\", 0), or use vu:now()");
+  return call_original(L);
+}
+
+static int no_exit(lua_State *L) {
+  if (state_of(L))
+    bind_raise(L,
+               "os.exit would end every virtual user: return from the session, or vu:fail(class, "
+               "detail) to count it as failed");
+  return call_original(L);
+}
+
+static int no_hook(lua_State *L) {
+  if (state_of(L))
+    bind_raise(L, "debug.sethook belongs to the run here: it stops sessions that never wait");
+  return call_original(L);
+}
+
+static int guarded_collect(lua_State *L) {
+  const char *what = luaL_optstring(L, 1, "collect");
+  if (state_of(L) && strcmp(what, "count") != 0) {
+    if (in_session(L))
+      bind_raise(L, "collectgarbage(\"%s\"): the run steps the collector when nothing else happens",
+                 what);
+    if (strcmp(what, "collect") != 0 && strcmp(what, "step") != 0)
+      return 0; /* a module's own idea of modes and pauses */
+  }
+  return call_original(L);
+}
+
+/* print: to the run's log line by line, so that the live line stays whole. */
+static int guarded_print(lua_State *L) {
+  const struct state *s = state_of(L);
+  if (!s)
+    return call_original(L);
+  int n = lua_gettop(L);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  for (int i = 1; i <= n; i++) {
+    if (i > 1)
+      luaL_addchar(&b, '\t');
+    luaL_tolstring(L, i, NULL);
+    luaL_addvalue(&b);
+  }
+  luaL_pushresult(&b);
+  size_t len;
+  const char *line = lua_tolstring(L, -1, &len);
+  if (s->options.print)
+    s->options.print(s->options.print_user, line, len);
+  else
+    log_warn("print %s", line);
+  return 0;
+}
+
+/* ---- */
+
+/* library.name = fn with the present function as upvalue */
+static MAY_RAISE void replace(lua_State *L, const char *library, const char *name,
+                              lua_CFunction fn) {
+  lua_getglobal(L, library);
+  lua_getfield(L, -1, name);
+  lua_pushcclosure(L, fn, 1);
+  lua_setfield(L, -2, name);
+  lua_pop(L, 1);
+}
+
+void bind_guard_open(lua_State *L) {
+  static const struct {
+    const char *library, *name;
+    lua_CFunction fn;
+  } guards[] = {
+      {"_G", "pairs", sorted_pairs},
+      {"_G", "next", sorted_next},
+      {"_G", "print", guarded_print},
+      {"_G", "pcall", guarded_pcall},
+      {"_G", "xpcall", guarded_xpcall},
+      {"_G", "collectgarbage", guarded_collect},
+      {"math", "random", no_random},
+      {"math", "randomseed", no_seed},
+      {"os", "time", no_time},
+      {"os", "clock", no_clock},
+      {"os", "date", no_date},
+      {"os", "exit", no_exit},
+      {"coroutine", "yield", guarded_yield},
+      {"coroutine", "resume", guarded_resume},
+      {"coroutine", "close", guarded_close},
+      {"debug", "sethook", no_hook},
+  };
+  for (size_t i = 0; i < ARRAY_LEN(guards); i++)
+    replace(L, guards[i].library, guards[i].name, guards[i].fn);
+}

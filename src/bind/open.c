@@ -1,0 +1,91 @@
+/* open.c: a Lua state as scripts find it: Lua's libraries, perigee's modules, where `require`
+ * looks, and the guarded standard functions. */
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "bind/bind.h"
+#include "bind/embed.h"
+#include "bind/guard.h"
+#include "bind/hold.h"
+#include "bind/runtime.h"
+#include "bind/vu_bind.h"
+#include "run/state.h"
+
+MAY_RAISE int luaopen_cjson(lua_State *L); /* Debian's lua-cjson-dev has no header for it */
+
+/* Errors in a __gc, and what warn() says. A message may come in pieces; each is a line. */
+static void on_warning(void *user, const char *text, int more) {
+  (void)user;
+  (void)more;
+  if (*text != '@') /* @on and @off are for Lua's own handler */
+    log_warn("lua %s", text);
+}
+
+/* "DIR/?.lua;DIR/?/init.lua;" */
+static void add_folder(struct buf *path, const char *dir, const char *below) {
+  buf_printf(path, "%s%s/?.lua;%s%s/?/init.lua;", dir, below, dir, below);
+}
+
+/* $PERIGEE_PATH: folders or templates with a ?, separated by ; or :. */
+static void add_environment(struct buf *path, const char *list) {
+  while (list && *list) {
+    size_t n = strcspn(list, ";:");
+    if (n > 0 && memchr(list, '?', n))
+      buf_printf(path, "%.*s;", (int)n, list);
+    else if (n > 0)
+      buf_printf(path, "%.*s/?.lua;%.*s/?/init.lua;", (int)n, list, (int)n, list);
+    list += n + (list[n] != '\0');
+  }
+}
+
+static MAY_RAISE void set_path(lua_State *L, const char *field, struct buf *path) {
+  lua_getglobal(L, LUA_LOADLIBNAME);
+  lua_getfield(L, -1, field);
+  const char *own = lua_tostring(L, -1);
+  buf_puts(path, own ? own : "");
+  lua_pushlstring(L, path->data, path->len);
+  lua_setfield(L, -3, field);
+  lua_pop(L, 2);
+}
+
+static MAY_RAISE void set_paths(lua_State *L, const char *script_dir) {
+  const char *home = getenv("HOME");
+  struct buf *path = bind_hold_buf(L), *cpath = bind_hold_buf(L);
+  if (script_dir) {
+    add_folder(path, script_dir, "");
+    add_folder(path, script_dir, "/lib");
+  }
+  add_environment(path, getenv("PERIGEE_PATH"));
+  if (script_dir) {
+    add_folder(path, script_dir, "/lua_modules/share/lua/5.4");
+    buf_printf(cpath, "%s/lua_modules/lib/lua/5.4/?.so;", script_dir);
+  }
+  add_folder(path, ".", "/lua_modules/share/lua/5.4");
+  buf_puts(cpath, "./lua_modules/lib/lua/5.4/?.so;");
+  if (home && *home) {
+    add_folder(path, home, "/.luarocks/share/lua/5.4");
+    buf_printf(cpath, "%s/.luarocks/lib/lua/5.4/?.so;", home);
+  }
+  set_path(L, "path", path);
+  set_path(L, "cpath", cpath);
+  lua_pop(L, 2);
+}
+
+int bind_open(lua_State *L, const char *script_dir) {
+  state_mark_plain(L);
+  luaL_openlibs(L);
+  lua_setwarnf(L, on_warning, NULL);
+  bind_guard_open(L);
+  bind_embed_open(L);
+  static const luaL_Reg modules[] = {
+      {"perigee.runtime", luaopen_perigee_runtime}, {"cjson", luaopen_cjson}, {NULL, NULL}};
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  luaL_setfuncs(L, modules, 0);
+  lua_pop(L, 1);
+  bind_vu_open(L);
+  set_paths(L, script_dir);
+  return 0;
+}

@@ -1,0 +1,69 @@
+/* plan.h: what a script's plan says, for commands: read in a throw-away state, before a run. */
+#ifndef BIND_PLAN_H
+#define BIND_PLAN_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "run/schedule.h"
+#include "run/state.h"
+#include "text/value.h"
+
+/* What struct run_config.binding wants. */
+const struct state_binding *bind_state_binding(void);
+
+struct plan_expectation {
+  char *text; /* NULL: a Lua function, judged by bind_plan_judge */
+};
+
+struct plan_word {
+  char *name, *text; /* a metric and its unit; a parameter and its default; one may be NULL */
+  char *doc;         /* parameters: their description, or NULL */
+  char *value;       /* parameters: as text, after --set; NULL = nil */
+};
+
+struct plan_limit {
+  char *name;
+  double value; /* base units */
+};
+
+struct plan_info {
+  char *name;        /* the plan's, else the file's without ".lua" */
+  char *description; /* or NULL */
+  char *where;       /* "FILE:LINE" of the plan, for messages */
+  struct schedule load;
+  double drain_s; /* −1: not said */
+  struct plan_expectation *expect;
+  size_t n_expect;
+  struct plan_word *metrics, *params;
+  size_t n_metrics, n_params;
+  struct plan_limit *slo;
+  size_t n_slo;
+  char **targets; /* URLs */
+  size_t n_targets;
+  bool has_route, has_setup, has_teardown;
+};
+
+struct plan_source {
+  const char *script;           /* path */
+  const struct state_set *sets; /* --set, in order; of one name the last one counts */
+  size_t n_sets;
+  struct store *store; /* as in run_config: perigee.shared is made once for both */
+  void (*print)(void *user, const char *line, size_t len); /* NULL = log */
+  void *print_user;
+};
+
+/* Runs the script in a state of its own and reads its plan. A --set names a parameter of the script
+ * (perigee.param or the plan's params), or else a figure of the load: users, rate, duration,
+ * sessions, warmup. ERR_INVALID names file and line, or the --set, and the nearest known word. On
+ * failure *out is empty. */
+NODISCARD int bind_plan_load(const struct plan_source *source, struct plan_info *out,
+                             struct err *err);
+void plan_info_free(struct plan_info *p);
+
+/* Calls expectation `index` (from 0), a Lua function, with `results` as ordered tables: *met gets
+ * its first value, `text` its second (when it is a string). ERR_INVALID: it raised. */
+NODISCARD int bind_plan_judge(const struct plan_source *source, size_t index,
+                              const struct value *results, bool *met, struct buf *text,
+                              struct err *err);
+
+#endif

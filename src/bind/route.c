@@ -1,0 +1,94 @@
+/* route.c: what routing policies stand on: turns and counts of the run's one router. */
+#include <lauxlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "bind/bind.h"
+#include "bind/hold.h"
+#include "bind/vu_bind.h"
+#include "run/worker.h"
+
+static MAY_RAISE struct router *check_router(lua_State *L, const struct vu *vu, const char *what) {
+  const struct worker *w = vu->state->options.worker;
+  if (!w || !w->run->router)
+    bind_raise(L, "%s: the run has no replicas; give --replica id=url, or use route.gateway", what);
+  return w->run->router;
+}
+
+size_t vu_check_replica(lua_State *L, const struct vu *vu, int index, const char *what) {
+  const struct fleet *f = vu->state->options.fleet;
+  size_t n = f ? f->n_replicas : 0;
+  if (lua_isinteger(L, index)) {
+    lua_Integer i = lua_tointeger(L, index);
+    if (i < 1 || (lua_Unsigned)i > n)
+      bind_raise(L, "%s: replica %lld is not one of the fleet's %zu", what, (long long)i, n);
+    return (size_t)i - 1;
+  }
+  if (lua_type(L, index) != LUA_TSTRING)
+    bind_raise(L, "%s: a replica is an index from 1 or an id, got %s", what,
+               luaL_typename(L, index));
+  const char *id = lua_tostring(L, index);
+  const char **ids = lua_newuserdatauv(L, (n + 1) * sizeof *ids, 0);
+  for (size_t i = 0; i < n; i++) {
+    ids[i] = f->replicas[i].id;
+    if (strcmp(ids[i], id) == 0) {
+      lua_pop(L, 1);
+      return i;
+    }
+  }
+  const char *near = err_nearest(id, ids, n);
+  bind_raise(L, "%s: no replica '%s'%s%s%s", what, id, near ? " (did you mean '" : "",
+             near ? near : "", near ? "'?)" : "");
+}
+
+static void keep_pick(struct vu *vu, size_t replica) {
+  MEM_GROW(vu->picks, vu->n_picks, vu->cap_picks);
+  vu->picks[vu->n_picks++] = replica;
+}
+
+bool vu_take_pick(struct vu *vu, size_t replica) {
+  for (size_t i = 0; i < vu->n_picks; i++) {
+    if (vu->picks[i] == replica) {
+      vu->picks[i] = vu->picks[--vu->n_picks];
+      return true;
+    }
+  }
+  return false;
+}
+
+/* pick_next(counter) -> index */
+int vu_method_pick_next(lua_State *L) {
+  const struct vu *vu = bind_check_vu(L, 1);
+  const char *counter = luaL_optstring(L, 2, "");
+  size_t replica = router_next(check_router(L, vu, "vu:pick_next"), counter);
+  lua_pushinteger(L, (lua_Integer)replica + 1);
+  return 1;
+}
+
+/* pick_least() -> index, counted */
+int vu_method_pick_least(lua_State *L) {
+  struct vu *vu = bind_check_vu(L, 1);
+  size_t replica = router_take_least(check_router(L, vu, "vu:pick_least"));
+  keep_pick(vu, replica);
+  lua_pushinteger(L, (lua_Integer)replica + 1);
+  return 1;
+}
+
+/* pick(index or id): counts one */
+int vu_method_pick(lua_State *L) {
+  struct vu *vu = bind_check_vu(L, 1);
+  struct router *r = check_router(L, vu, "vu:pick");
+  size_t replica = vu_check_replica(L, vu, 2, "vu:pick");
+  router_take(r, replica);
+  keep_pick(vu, replica);
+  return 0;
+}
+
+/* inflight(index or id) -> n */
+int vu_method_inflight(lua_State *L) {
+  const struct vu *vu = bind_check_vu(L, 1);
+  const struct router *r = check_router(L, vu, "vu:inflight");
+  size_t replica = vu_check_replica(L, vu, 2, "vu:inflight");
+  lua_pushinteger(L, (lua_Integer)router_inflight(r, replica));
+  return 1;
+}

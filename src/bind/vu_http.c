@@ -1,0 +1,467 @@
+/* vu_http.c: vu:http and vu:try_http: options in, a request on its way, the reply as a table.
+ *
+ * The request lives in a userdata on the waiting coroutine's stack: whatever ends the coroutine
+ * ends the request, and what it borrows (path, body) is on that stack too. */
+#include <lauxlib.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "bind/bind.h"
+#include "bind/hold.h"
+#include "bind/vu_bind.h"
+#include "run/worker.h"
+
+#define OP_TYPE "perigee.vu.http"
+#define NO_REPLICA SIZE_MAX
+
+/* What a request may take; reading may be slow under load, silence on an open stream may not. */
+#define CONNECT_NS (10 * NS_PER_S)
+#define FIRST_BYTE_NS (300 * NS_PER_S)
+#define IDLE_NS (120 * NS_PER_S)
+
+/* The options in order of their names; each has a slot on the stack. */
+enum option {
+  O_API,
+  O_BODY,
+  O_BRANCH,
+  O_CHOSEN,
+  O_COMPRESSED,
+  O_FALLBACK,
+  O_HASH_NS,
+  O_HEADERS,
+  O_JSON,
+  O_MAX_BODY,
+  O_METHOD,
+  O_PARENT,
+  O_PATH,
+  O_POLICY,
+  O_PROMPT_TOKENS,
+  O_REDIRECTS,
+  O_RENDER_NS,
+  O_REPLICA,
+  O_ROUTE_REASON,
+  O_SCHED,
+  O_STEP,
+  O_STREAM,
+  O_TAGS,
+  O_TIMEOUT,
+  O_TOKENIZE_NS,
+  O_TURN,
+  O_URL,
+  N_OPTIONS
+};
+static const char *const option_names[N_OPTIONS] = {
+    "api",           "body",      "branch",    "chosen",      "compressed",   "fallback", "hash_ns",
+    "headers",       "json",      "max_body",  "method",      "parent",       "path",     "policy",
+    "prompt_tokens", "redirects", "render_ns", "replica",     "route_reason", "sched",    "step",
+    "stream",        "tags",      "timeout",   "tokenize_ns", "turn",         "url"};
+
+/* The stack while a request is made and waited for. */
+enum { AT_VU = 1, AT_OPTIONS = 2, AT_OP = 3, AT_SLOTS = 4, AT_TOP = AT_SLOTS + N_OPTIONS };
+#define SLOT(option) (AT_SLOTS + (int)(option))
+
+struct http_op {
+  struct http_request request;
+  struct vu *vu;
+  struct buf headers;
+  size_t replica;               /* NO_REPLICA = none */
+  bool running, counted, tries; /* counted: in flight at the router; tries: failures are values */
+};
+
+static void end_op(struct http_op *op) {
+  if (op->counted)
+    worker_pick_done(op->vu->state->options.worker, op->replica);
+  op->counted = op->running = false;
+}
+
+static void free_op(struct http_op *op, enum sample_error error) {
+  if (op->running) {
+    http_request_cancel(&op->request, error);
+    end_op(op);
+  }
+  http_request_free(&op->request);
+  sample_free(op->request.sample); /* never started */
+  op->request.sample = NULL;
+  buf_free(&op->headers);
+}
+
+static int op_gc(lua_State *L) {
+  struct http_op *op = luaL_checkudata(L, 1, OP_TYPE);
+  if (op->vu)
+    free_op(op, SAMPLE_CANCELLED);
+  op->vu = NULL;
+  return 0;
+}
+
+static MAY_RAISE struct http_op *push_op(lua_State *L, struct vu *vu) {
+  static const luaL_Reg meta[] = {{"__gc", op_gc}, {"__close", op_gc}, {NULL, NULL}};
+  bind_new_type(L, OP_TYPE, meta, NULL);
+  struct http_op *op = lua_newuserdatauv(L, sizeof *op, 0);
+  op->vu = NULL;
+  luaL_setmetatable(L, OP_TYPE);
+  http_request_init(&op->request);
+  op->request.user = op;
+  buf_init(&op->headers, BUF_MAX_OWN);
+  op->replica = NO_REPLICA;
+  op->running = op->counted = false;
+  op->vu = vu;
+  return op;
+}
+
+/* ---- options ---- */
+
+static int compare_names(const void *key, const void *entry) {
+  return strcmp(key, *(const char *const *)entry);
+}
+
+/* Moves the options into their slots; raises for a name that is none. */
+static MAY_RAISE void spread_options(lua_State *L, const char *what) {
+  if (lua_type(L, AT_OPTIONS) != LUA_TTABLE)
+    bind_raise(L, "%s: options must be a table, got %s", what, luaL_typename(L, AT_OPTIONS));
+  luaL_checkstack(L, N_OPTIONS + 16, "request");
+  lua_settop(L, AT_TOP - 1);
+  lua_pushnil(L);
+  while (lua_next(L, AT_OPTIONS)) {
+    const char *const *found = NULL;
+    if (lua_type(L, -2) == LUA_TSTRING)
+      found = bsearch(lua_tostring(L, -2), option_names, N_OPTIONS, sizeof *option_names,
+                      compare_names);
+    if (!found)
+      bind_check_options(L, AT_OPTIONS, what, option_names, N_OPTIONS); /* names it, and raises */
+    lua_replace(L, AT_SLOTS + (int)(found - option_names));
+  }
+}
+
+static bool given(lua_State *L, enum option o) {
+  return !lua_isnil(L, SLOT(o));
+}
+
+/* An option of type string; NULL when it is not given. Pinned by its slot. */
+static MAY_RAISE const char *string_option(lua_State *L, enum option o, const char *what) {
+  if (!given(L, o))
+    return NULL;
+  if (lua_type(L, SLOT(o)) != LUA_TSTRING)
+    bind_raise(L, "%s: %s must be a string, got %s", what, option_names[o],
+               luaL_typename(L, SLOT(o)));
+  size_t len;
+  const char *s = lua_tolstring(L, SLOT(o), &len);
+  if (strlen(s) != len)
+    bind_raise(L, "%s: %s holds a NUL byte", what, option_names[o]);
+  return s;
+}
+
+/* A whole number from `least` on; `absent` when it is not given. */
+static MAY_RAISE int64_t count_option(lua_State *L, enum option o, int64_t least, int64_t absent,
+                                      const char *what) {
+  if (!given(L, o))
+    return absent;
+  int whole;
+  lua_Integer n = lua_tointegerx(L, SLOT(o), &whole);
+  bool small = o == O_TURN || o == O_STEP || o == O_BRANCH || o == O_PARENT;
+  lua_Integer most = small ? INT32_MAX : (lua_Integer)1 << 53;
+  if (!whole || lua_type(L, SLOT(o)) != LUA_TNUMBER || n < least || n > most)
+    bind_raise(L, "%s: %s must be a whole number from %lld on, got %s", what, option_names[o],
+               (long long)least, luaL_tolstring(L, SLOT(o), NULL));
+  return n;
+}
+
+static MAY_RAISE bool flag_option(lua_State *L, enum option o, const char *what) {
+  if (given(L, o) && lua_type(L, SLOT(o)) != LUA_TBOOLEAN)
+    bind_raise(L, "%s: %s must be true or false, got %s", what, option_names[o],
+               luaL_typename(L, SLOT(o)));
+  return lua_toboolean(L, SLOT(o));
+}
+
+static MAY_RAISE uint64_t timeout_field(lua_State *L, const char *field, const char *name,
+                                        uint64_t absent) {
+  uint64_t ns = absent;
+  if (lua_getfield(L, SLOT(O_TIMEOUT), field) != LUA_TNIL)
+    ns = (uint64_t)(bind_check_seconds(L, -1, name) * 1e9 + 0.5);
+  lua_pop(L, 1);
+  return ns;
+}
+
+/* timeout: seconds in all, or one for each phase; 0 = none */
+static MAY_RAISE void read_timeouts(lua_State *L, struct http_timeouts *t, const char *what) {
+  static const char *const known[] = {"connect", "first_byte", "idle", "total"};
+  *t = (struct http_timeouts){
+      .connect_ns = CONNECT_NS, .first_byte_ns = FIRST_BYTE_NS, .idle_ns = IDLE_NS};
+  if (!given(L, O_TIMEOUT))
+    return;
+  if (!lua_istable(L, SLOT(O_TIMEOUT))) {
+    t->total_ns =
+        (uint64_t)(bind_check_seconds(L, SLOT(O_TIMEOUT), "vu:http: timeout") * 1e9 + 0.5);
+    return;
+  }
+  bind_check_options(L, SLOT(O_TIMEOUT), what, known, ARRAY_LEN(known));
+  t->connect_ns = timeout_field(L, "connect", "vu:http: timeout.connect", t->connect_ns);
+  t->first_byte_ns =
+      timeout_field(L, "first_byte", "vu:http: timeout.first_byte", t->first_byte_ns);
+  t->idle_ns = timeout_field(L, "idle", "vu:http: timeout.idle", t->idle_ns);
+  t->total_ns = timeout_field(L, "total", "vu:http: timeout.total", 0);
+}
+
+/* stream or api: which kind of generation the reply is */
+static MAY_RAISE void read_api(lua_State *L, struct http_request *r, const char *what) {
+  if (given(L, O_STREAM) && given(L, O_API))
+    bind_raise(L, "%s: stream expects an event stream and api a whole reply: give one of them",
+               what);
+  enum option o = given(L, O_STREAM) ? O_STREAM : O_API;
+  const char *word = string_option(L, o, what);
+  if (!word)
+    return;
+  r->api = openai_api_from(word);
+  r->expect_stream = o == O_STREAM;
+  if (r->api == OPENAI_NONE) {
+    static const char *const known[] = {"chat", "completions", "responses"};
+    const char *near = err_nearest(word, known, ARRAY_LEN(known));
+    bind_raise(L, "%s: %s = '%s' is none of chat, completions, responses%s%s%s", what,
+               option_names[o], word, near ? " (did you mean '" : "", near ? near : "",
+               near ? "'?)" : "");
+  }
+}
+
+/* ---- where it goes ---- */
+
+/* http://host:port/path?query -> target of its origin, and the path on the stack */
+static MAY_RAISE void read_url(lua_State *L, struct http_op *op, const char *url,
+                               const char *what) {
+  struct worker *w = op->vu->state->options.worker;
+  if (given(L, O_PATH) || given(L, O_REPLICA))
+    bind_raise(L, "%s: url is whole: path and replica belong to requests to the fleet", what);
+  const char *host = strstr(url, "://");
+  const char *path = host ? host + 3 + strcspn(host + 3, "/?#") : "";
+  if (*path == '/' || !*path)
+    op->request.path = *path ? path : "/";
+  else
+    op->request.path = lua_pushfstring(L, "/%s", path); /* stays above the slots */
+  const char *origin = lua_pushlstring(L, url, host ? (size_t)(path - url) : strlen(url));
+  const struct http_target_options options = {.url = origin};
+  struct err err;
+  if (http_client_target(w->client, &options, &op->request.target, &err))
+    bind_raise(L, "%s: %s", what, err.text);
+  lua_pop(L, 1);
+}
+
+static MAY_RAISE void read_target(lua_State *L, struct http_op *op, const char *what) {
+  struct vu *vu = op->vu;
+  struct worker *w = vu->state->options.worker;
+  const struct fleet *f = vu->state->options.fleet;
+  const char *url = string_option(L, O_URL, what);
+  if (url) {
+    read_url(L, op, url, what);
+    return;
+  }
+  const char *path = string_option(L, O_PATH, what);
+  if (!path || *path != '/')
+    bind_raise(L, "%s: %s", what,
+               path ? "path must begin with /" : "give path (of the fleet) or url");
+  op->request.path = path;
+  if (given(L, O_REPLICA))
+    op->replica = vu_check_replica(L, vu, SLOT(O_REPLICA), what);
+  else if (!f || (!f->gateway && f->n_replicas == 0))
+    bind_raise(L, "%s: there is no fleet to send to: give url, or run with --replica id=url", what);
+  else if (!f->gateway)
+    op->replica = 0;
+  op->request.target = w->targets[op->replica != NO_REPLICA ? op->replica : f->n_replicas];
+}
+
+/* ---- headers ---- */
+
+/* Whether the first `upto` bytes of the lines hold a header of this name. */
+static bool has_header(const struct buf *b, size_t upto, const char *name, size_t len) {
+  for (size_t at = 0; at < upto;) {
+    const char *p = b->data + at;
+    if (strncasecmp(p, name, len) == 0 && p[len] == ':')
+      return true;
+    at += (size_t)(strstr(p, "\r\n") - p) + 2;
+  }
+  return false;
+}
+
+static MAY_RAISE void add_script_headers(lua_State *L, struct buf *b, const char *what) {
+  if (!lua_istable(L, SLOT(O_HEADERS)))
+    bind_raise(L, "%s: headers must be a table of names and values, got %s", what,
+               luaL_typename(L, SLOT(O_HEADERS)));
+  bind_push_sorted_keys(L, SLOT(O_HEADERS));
+  int keys = lua_gettop(L);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, keys);
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_rawgeti(L, keys, i);
+    lua_pushvalue(L, -1);
+    lua_gettable(L, SLOT(O_HEADERS));
+    if (lua_type(L, -2) != LUA_TSTRING || !lua_isstring(L, -1))
+      bind_raise(L, "%s: headers are pairs name = \"value\"", what);
+    size_t name_len, len;
+    const char *name = lua_tolstring(L, -2, &name_len), *value = lua_tolstring(L, -1, &len);
+    if (strcspn(name, "\r\n:") != name_len || strcspn(value, "\r\n") != len)
+      bind_raise(L, "%s: header '%s' holds a line break, colon or NUL where it may not", what,
+                 name);
+    buf_printf(b, "%s: %s\r\n", name, value);
+    lua_pop(L, 2);
+  }
+  lua_pop(L, 1);
+}
+
+/* The script's headers go first; those of the fleet that it did not set follow, unless the request
+ * goes elsewhere: keys go to the fleet alone. */
+static MAY_RAISE void read_headers(lua_State *L, struct http_op *op, const char *what) {
+  struct buf *b = &op->headers;
+  if (given(L, O_HEADERS))
+    add_script_headers(L, b, what);
+  const struct fleet *f = op->vu->state->options.fleet;
+  const char *p = f && f->headers && !given(L, O_URL) ? f->headers : "";
+  size_t own = b->len;
+  for (const char *end; (end = strstr(p, "\r\n")); p = end + 2)
+    if (!has_header(b, own, p, strcspn(p, ":")))
+      buf_put(b, p, (size_t)(end + 2 - p));
+  if ((given(L, O_BODY) || given(L, O_JSON)) && !has_header(b, b->len, "content-type", 12))
+    buf_puts(b, "Content-Type: application/json\r\n");
+  op->request.headers = b->len ? b->data : NULL;
+}
+
+/* The body userdata takes the slot of what it was made of. */
+static MAY_RAISE void read_body(lua_State *L, struct http_op *op, const char *what) {
+  struct http_request *r = &op->request;
+  if (given(L, O_BODY) && given(L, O_JSON))
+    bind_raise(L, "%s: body and json are two ways to say the same: give one of them", what);
+  enum option o = given(L, O_JSON) ? O_JSON : O_BODY;
+  const char *method = string_option(L, O_METHOD, what);
+  r->method = method ? method : given(L, o) ? "POST" : "GET";
+  if (!given(L, o))
+    return;
+  if (o == O_JSON && !lua_istable(L, SLOT(O_JSON)))
+    bind_raise(L, "%s: json must be a table, got %s", what, luaL_typename(L, SLOT(O_JSON)));
+  struct bind_body *body = bind_check_body(L, SLOT(o));
+  lua_replace(L, SLOT(o));
+  r->parts = body->parts;
+  r->n_parts = body->n;
+}
+
+/* ---- the row's identity ---- */
+
+static char *copy_option(lua_State *L, enum option o, const char *what) {
+  const char *s = string_option(L, o, what);
+  return s ? mem_strdup(s) : NULL;
+}
+
+static MAY_RAISE void fill_sample(lua_State *L, struct http_op *op, const char *what) {
+  struct vu *vu = op->vu;
+  const struct state_options *o = &vu->state->options;
+  struct sample *s = op->request.sample = sample_new();
+  s->arm = o->arm;
+  s->session = vu->session;
+  s->measured = vu->measured;
+  s->turn = (uint32_t)count_option(L, O_TURN, 1, 0, what);
+  s->step = (uint32_t)count_option(L, O_STEP, 1, 0, what);
+  s->branch = (uint32_t)count_option(L, O_BRANCH, 0, vu->branch, what);
+  s->parent =
+      (int32_t)count_option(L, O_PARENT, 0, given(L, O_BRANCH) ? -1 : vu->parent_branch, what);
+  s->tags = vu_tags_json(L, vu, SLOT(O_TAGS), what);
+  s->prompt_tokens_local = count_option(L, O_PROMPT_TOKENS, 0, SAMPLE_ABSENT, what);
+  s->render_ns = count_option(L, O_RENDER_NS, 0, SAMPLE_ABSENT, what);
+  s->tokenize_ns = count_option(L, O_TOKENIZE_NS, 0, SAMPLE_ABSENT, what);
+  s->hash_ns = count_option(L, O_HASH_NS, 0, SAMPLE_ABSENT, what);
+  const char *policy = string_option(L, O_POLICY, what);
+  s->policy = policy ? store_word(o->store, policy) : NULL;
+  s->chosen = copy_option(L, O_CHOSEN, what);
+  s->route_reason = copy_option(L, O_ROUTE_REASON, what);
+  s->fallback = flag_option(L, O_FALLBACK, what);
+  if (op->replica != NO_REPLICA)
+    s->served = mem_strdup(o->fleet->replicas[op->replica].id);
+}
+
+static MAY_RAISE uint64_t due_time(lua_State *L, const struct vu *vu, const char *what) {
+  if (!given(L, O_SCHED))
+    return vu->due_ns;
+  double s = lua_tonumber(L, SLOT(O_SCHED));
+  if (lua_type(L, SLOT(O_SCHED)) != LUA_TNUMBER || !isfinite(s) || s < 0)
+    bind_raise(L, "%s: sched must be a time on vu:now()'s clock", what);
+  return vu->state->options.worker->run->zero_ns + (uint64_t)(s * 1e9);
+}
+
+/* ---- its life ---- */
+
+static void op_done(struct http_request *r) {
+  struct http_op *op = r->user;
+  struct vu *vu = op->vu;
+  end_op(op);
+  uint64_t done = r->stamp_ns[STAMP_DONE];
+  vu->due_ns = done != SAMPLE_NEVER ? done : loop_now(vu->state->options.loop);
+  vu_wake(vu);
+}
+
+static void op_cancel(struct vu *vu) {
+  struct http_op *op = vu->op;
+  http_request_cancel(&op->request,
+                      vu->stop == SAMPLE_INCOMPLETE ? SAMPLE_INCOMPLETE : SAMPLE_CANCELLED);
+  end_op(op);
+}
+
+static int op_resumed(lua_State *L, struct vu *vu) {
+  struct http_op *op = lua_touserdata(L, AT_OP);
+  struct http_request *r = &op->request;
+  const struct fleet *f = vu->state->options.fleet;
+  if (r->error == SAMPLE_OK) {
+    vu_push_result(L, r, op->replica != NO_REPLICA ? f->replicas[op->replica].id : NULL);
+    free_op(op, SAMPLE_CANCELLED); /* now, not when the collector comes by */
+    return 1;
+  }
+  if (!op->tries) {
+    vu_push_failure(L, r->error, r->detail);
+    free_op(op, SAMPLE_CANCELLED);
+    return lua_error(L);
+  }
+  lua_pushnil(L);
+  lua_pushstring(L, sample_error_name(r->error));
+  lua_pushstring(L, r->detail);
+  free_op(op, SAMPLE_CANCELLED);
+  return 3;
+}
+
+static MAY_RAISE int request(lua_State *L, bool tries) {
+  const char *what = tries ? "vu:try_http" : "vu:http";
+  struct vu *vu = bind_check_vu(L, AT_VU);
+  vu_check_wait(L, vu, what);
+  lua_settop(L, AT_OPTIONS);
+  struct http_op *op = push_op(L, vu);
+  struct http_request *r = &op->request;
+  op->tries = tries;
+  spread_options(L, what);
+  read_target(L, op, what);
+  read_api(L, r, what);
+  read_body(L, op, what);
+  read_headers(L, op, what);
+  read_timeouts(L, &r->timeouts, what);
+  r->max_body = (size_t)count_option(L, O_MAX_BODY, 1, 0, what);
+  r->follow_redirects = flag_option(L, O_REDIRECTS, what);
+  r->accept_compressed = flag_option(L, O_COMPRESSED, what);
+  r->sched_ns = due_time(L, vu, what);
+  if (vu->root->kind == VU_SESSION)
+    fill_sample(L, op, what);
+  r->done = op_done;
+  struct err err;
+  if (http_request_start(vu->state->options.worker->client, r, &err))
+    bind_raise(L, "%s: %s", what, err.text);
+  op->running = true;
+  if (op->replica != NO_REPLICA) {
+    if (!vu_take_pick(vu, op->replica))
+      router_take(vu->state->options.worker->run->router, op->replica);
+    op->counted = true;
+  }
+  vu->op = op;
+  return vu_wait(L, vu, op_cancel, op_resumed);
+}
+
+/* http{…} -> result; a failure ends the session unless it is caught */
+int vu_method_http(lua_State *L) {
+  return request(L, false);
+}
+
+/* try_http{…} -> result, or nil, class, detail */
+int vu_method_try_http(lua_State *L) {
+  return request(L, true);
+}

@@ -1,0 +1,116 @@
+/* vu_result.c: a finished request as the table that vu:http returns. */
+#include <lauxlib.h>
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/vu_bind.h"
+#include "net/http.h"
+
+static MAY_RAISE void set_buf(lua_State *L, const char *field, const struct buf *b) {
+  lua_pushlstring(L, b->len ? b->data : "", b->len);
+  lua_setfield(L, -2, field);
+}
+
+static MAY_RAISE void set_count(lua_State *L, const char *field, int64_t n) {
+  if (n == OPENAI_ABSENT)
+    return;
+  lua_pushinteger(L, n);
+  lua_setfield(L, -2, field);
+}
+
+static MAY_RAISE void set_seconds(lua_State *L, const char *field, uint64_t from, uint64_t to) {
+  if (from == SAMPLE_NEVER || to == SAMPLE_NEVER || to < from)
+    return;
+  lua_pushnumber(L, (double)(to - from) / 1e9);
+  lua_setfield(L, -2, field);
+}
+
+/* headers: lower-case names; of repeated ones the values are joined with ", ". */
+static MAY_RAISE void set_headers(lua_State *L, const struct http_request *r) {
+  lua_newtable(L);
+  const char *p = r->response_headers.len ? r->response_headers.data : "", *end;
+  for (; (end = strchr(p, '\n')); p = end + 1) {
+    const char *colon = memchr(p, ':', (size_t)(end - p));
+    if (!colon)
+      continue;
+    const char *value = colon + 1;
+    while (value < end && *value == ' ')
+      value++;
+    lua_pushlstring(L, p, (size_t)(colon - p));
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, -3) == LUA_TSTRING) {
+      lua_pushliteral(L, ", ");
+      lua_pushlstring(L, value, (size_t)(end - value));
+      lua_concat(L, 3);
+    } else {
+      lua_pop(L, 1);
+      lua_pushlstring(L, value, (size_t)(end - value));
+    }
+    lua_rawset(L, -3);
+  }
+  lua_setfield(L, -2, "headers");
+}
+
+static MAY_RAISE void set_tool_calls(lua_State *L, const struct openai_result *o) {
+  lua_createtable(L, (int)o->n_tool_calls, 0);
+  for (size_t i = 0; i < o->n_tool_calls; i++) {
+    const struct openai_tool_call *call = &o->tool_calls[i];
+    lua_createtable(L, 0, 3);
+    set_buf(L, "id", &call->id);
+    set_buf(L, "name", &call->name);
+    set_buf(L, "arguments", &call->arguments);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setfield(L, -2, "tool_calls");
+}
+
+static MAY_RAISE void set_usage(lua_State *L, const struct openai_usage *u) {
+  if (!u->present)
+    return;
+  lua_createtable(L, 0, 5);
+  set_count(L, "prompt_tokens", u->prompt);
+  set_count(L, "completion_tokens", u->completion);
+  set_count(L, "total_tokens", u->total);
+  set_count(L, "cached_tokens", u->cached);
+  set_count(L, "reasoning_tokens", u->reasoning);
+  lua_setfield(L, -2, "usage");
+}
+
+static MAY_RAISE void set_generation(lua_State *L, const struct http_request *r) {
+  const struct openai_result *o = &r->stream.result;
+  static const struct buf nothing;
+  const struct openai_choice *first = o->n_choices ? &o->choices[0] : NULL;
+  set_buf(L, "text", first ? &first->text : &nothing);
+  set_buf(L, "reasoning", &o->reasoning);
+  if (first && first->finish_reason.len)
+    set_buf(L, "finish_reason", &first->finish_reason);
+  if (o->response_id.len)
+    set_buf(L, "response_id", &o->response_id);
+  set_tool_calls(L, o);
+  set_usage(L, &o->usage);
+  int64_t tokens = o->usage.present ? o->usage.completion : OPENAI_ABSENT;
+  set_count(L, "output_tokens", tokens != OPENAI_ABSENT ? tokens : o->token_ids_total);
+  set_seconds(L, "ttft", r->stamp_ns[STAMP_START], r->stamp_ns[STAMP_FIRST_TOKEN]);
+}
+
+void vu_push_result(lua_State *L, const struct http_request *r, const char *replica_id) {
+  luaL_checkstack(L, 10, "result");
+  lua_createtable(L, 0, 12);
+  lua_pushinteger(L, r->status);
+  lua_setfield(L, -2, "status");
+  set_headers(L, r);
+  set_seconds(L, "e2e", r->stamp_ns[STAMP_START], r->stamp_ns[STAMP_DONE]);
+  size_t len = 0;
+  const char *served = http_response_header(r, "x-inference-pod", &len);
+  if (!served)
+    served = http_response_header(r, "x-backend-id", &len);
+  if (served)
+    lua_pushlstring(L, served, len);
+  else
+    lua_pushstring(L, replica_id);
+  lua_setfield(L, -2, "served");
+  if (r->api != OPENAI_NONE)
+    set_generation(L, r);
+  else
+    set_buf(L, "body", &r->body);
+}

@@ -1,0 +1,413 @@
+/* run.c: takes a run through its phases, on a loop of the calling thread. */
+#include "run/run.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "run/worker.h"
+
+#define PROGRESS_NS (250 * NS_PER_MS)
+#define START_AHEAD_NS                                                                             \
+  (2 * NS_PER_MS) /* so that every worker knows of the start before it is due */
+
+/* What only the calling thread touches. */
+struct conductor {
+  struct run run;
+  struct run_result *result;
+  enum run_phase phase;
+  struct loop_timer phase_timer, progress_timer; /* phase: the next change that is due */
+  uv_signal_t signals[2];
+  bool signals_open, quitting, window_open_ended;
+  unsigned interrupts;
+  uint32_t n_ready, n_exhausted, n_drained, n_started;
+  bool failed;
+  struct err err;
+};
+
+const char *run_phase_name(enum run_phase phase) {
+  static const char *const names[] = {"loading",  "set-up",    "warm-up", "running",
+                                      "draining", "tear-down", "ended"};
+  return names[phase];
+}
+
+uint32_t run_default_workers(void) {
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  return cores > 2 ? (uint32_t)cores - 1 : 1;
+}
+
+static uint64_t since_zero(const struct conductor *c, uint64_t loop_ns) {
+  return loop_ns > c->run.zero_ns ? loop_ns - c->run.zero_ns : 0;
+}
+
+static uint64_t now(const struct conductor *c) {
+  return loop_now(c->run.loop);
+}
+
+/* ---- progress ---- */
+
+static double seconds_until(uint64_t due_ns, uint64_t now_ns) {
+  return due_ns > now_ns ? (double)(due_ns - now_ns) / 1e9 : 0;
+}
+
+static void show_progress(struct conductor *c) {
+  const struct run_config *config = c->run.config;
+  if (!config->progress)
+    return;
+  const struct schedule *load = &c->run.load;
+  uint64_t start, end, at = now(c);
+  schedule_window(load, &start, &end);
+  struct run_snapshot s = {.phase = c->phase,
+                           .left_s = NAN,
+                           .window_s = load->duration_s,
+                           .open = load->open,
+                           .interrupted = c->interrupts > 0,
+                           .sessions_bound = load->sessions};
+  if (c->run.load_start_ns && at > c->run.load_start_ns) {
+    s.elapsed_s = (double)(at - c->run.load_start_ns) / 1e9;
+    s.load =
+        c->phase == RUN_WARMUP || c->phase == RUN_WINDOW ? schedule_value(load, s.elapsed_s) : 0;
+  }
+  if ((c->phase == RUN_WARMUP || c->phase == RUN_WINDOW) && end != SCHEDULE_NEVER)
+    s.left_s = seconds_until(c->run.load_start_ns + end, at);
+  else if (c->phase == RUN_DRAIN && c->phase_timer.slot)
+    s.left_s = seconds_until(c->phase_timer.due_ns, at);
+  uint64_t ended = __atomic_load_n(&c->run.sessions_ended, __ATOMIC_RELAXED);
+  uint64_t started = __atomic_load_n(&c->run.sessions_started, __ATOMIC_RELAXED);
+  s.sessions_active = started > ended ? started - ended : 0;
+  writer_live(config->writer, &s.live);
+  config->progress(config->progress_user, &s);
+}
+
+static void on_progress_timer(struct loop_timer *timer) {
+  struct conductor *c = CONTAINER_OF(timer, struct conductor, progress_timer);
+  show_progress(c);
+  uint64_t every = c->run.config->progress_ns;
+  loop_timer_set(c->run.loop, timer, now(c) + (every ? every : PROGRESS_NS));
+}
+
+/* ---- phases ---- */
+
+static void enter(struct conductor *c, enum run_phase phase) {
+  c->phase = phase;
+  log_info("run phase=%s", run_phase_name(phase));
+  show_progress(c);
+}
+
+static void tell_all(struct conductor *c, enum worker_order order) {
+  for (uint32_t i = 0; i < c->n_started; i++)
+    worker_tell(&c->run.workers[i], order);
+}
+
+static void cancel_all(struct conductor *c, enum sample_error as) {
+  for (uint32_t i = 0; i < c->n_started; i++) {
+    if (!c->run.workers[i].orders[WORKER_CANCEL].sent)
+      c->run.workers[i].cancel_as = as;
+  }
+  tell_all(c, WORKER_CANCEL);
+}
+
+/* Everything has ended, or never began. Workers that still load hear of it once they are ready. */
+static void quit(struct conductor *c) {
+  c->quitting = true;
+  loop_timer_clear(c->run.loop, &c->phase_timer);
+  if (c->n_ready < c->n_started)
+    return;
+  tell_all(c, WORKER_QUIT);
+  loop_stop(c->run.loop);
+}
+
+static void fail(struct conductor *c, const struct err *err) {
+  if (!c->failed)
+    c->err = *err;
+  c->failed = true;
+  quit(c);
+}
+
+static double drain_limit(const struct conductor *c) {
+  if (c->run.config->drain_s >= 0)
+    return c->run.config->drain_s;
+  return c->run.load.duration_s > 0 ? RUN_DRAIN_DEFAULT_S : INFINITY;
+}
+
+static void start_drain(struct conductor *c, uint64_t from_ns) {
+  enter(c, RUN_DRAIN);
+  double limit = drain_limit(c);
+  if (isfinite(limit))
+    loop_timer_set(c->run.loop, &c->phase_timer, from_ns + (uint64_t)(limit * 1e9));
+}
+
+static void on_phase_timer(struct loop_timer *timer) {
+  struct conductor *c = CONTAINER_OF(timer, struct conductor, phase_timer);
+  uint64_t start, end, zero = c->run.load_start_ns;
+  schedule_window(&c->run.load, &start, &end);
+  if (c->phase == RUN_WARMUP) {
+    enter(c, RUN_WINDOW);
+    if (end != SCHEDULE_NEVER)
+      loop_timer_set(c->run.loop, timer, zero + end);
+  } else if (c->phase == RUN_WINDOW) {
+    start_drain(c, zero + end);
+  } else if (c->phase == RUN_DRAIN) {
+    cancel_all(c, SAMPLE_INCOMPLETE);
+  }
+}
+
+static void start_load(struct conductor *c) {
+  uint64_t start, end;
+  schedule_window(&c->run.load, &start, &end);
+  c->run.load_start_ns = loop_refresh(c->run.loop) + START_AHEAD_NS;
+  struct run_result *r = c->result;
+  r->load_start_ns = since_zero(c, c->run.load_start_ns);
+  r->window_start_ns = r->load_start_ns + start;
+  c->window_open_ended = end == SCHEDULE_NEVER;
+  if (!c->window_open_ended)
+    r->window_end_ns = r->load_start_ns + end;
+  enter(c, start > 0 ? RUN_WARMUP : RUN_WINDOW);
+  if (start > 0)
+    loop_timer_set(c->run.loop, &c->phase_timer, c->run.load_start_ns + start);
+  else if (!c->window_open_ended)
+    loop_timer_set(c->run.loop, &c->phase_timer, c->run.load_start_ns + end);
+  tell_all(c, WORKER_START);
+}
+
+static void all_ready(struct conductor *c) {
+  if (c->quitting) {
+    quit(c);
+  } else if (c->run.workers[0].states[0]->has_setup) {
+    enter(c, RUN_SETUP);
+    worker_tell(&c->run.workers[0], WORKER_SETUP);
+  } else {
+    start_load(c);
+  }
+}
+
+static void on_ready(struct loop_post *post) {
+  struct worker *w = CONTAINER_OF(post, struct worker_post, post)->worker;
+  struct conductor *c = CONTAINER_OF(w->run, struct conductor, run);
+  c->n_ready++;
+  if (w->err.code)
+    fail(c, &w->err);
+  else if (c->n_ready == c->n_started)
+    all_ready(c);
+}
+
+static void on_set_up(struct loop_post *post) {
+  struct worker *w = CONTAINER_OF(post, struct worker_post, post)->worker;
+  struct conductor *c = CONTAINER_OF(w->run, struct conductor, run);
+  c->run.setup = w->setup_result;
+  w->setup_result = (struct shared){.kind = SHARED_NULL};
+  shared_seal(&c->run.setup);
+  if (c->interrupts) {
+    quit(c);
+  } else if (w->outcome.error != SAMPLE_OK) {
+    struct err err;
+    err_set(&err, ERR_INVALID, "setup failed (%s): %s", sample_error_name(w->outcome.error),
+            w->outcome.detail);
+    fail(c, &err);
+  } else {
+    start_load(c);
+  }
+}
+
+static void on_exhausted(struct loop_post *post) {
+  struct worker *w = CONTAINER_OF(post, struct worker_post, post)->worker;
+  struct conductor *c = CONTAINER_OF(w->run, struct conductor, run);
+  /* Bounded by sessions alone: the drain begins when the last one has started. */
+  if (++c->n_exhausted == c->n_started && c->window_open_ended && !c->interrupts) {
+    loop_timer_clear(c->run.loop, &c->phase_timer);
+    start_drain(c, now(c));
+  }
+}
+
+static void end_load(struct conductor *c) {
+  struct run_result *r = c->result;
+  loop_timer_clear(c->run.loop, &c->phase_timer);
+  r->ended_ns = since_zero(c, now(c));
+  if (c->window_open_ended || (c->interrupts && r->window_end_ns > r->ended_ns))
+    r->window_end_ns = r->ended_ns;
+  if (c->run.workers[0].states[0]->has_teardown && c->interrupts < 2) {
+    enter(c, RUN_TEARDOWN);
+    worker_tell(&c->run.workers[0], WORKER_TEARDOWN);
+  } else {
+    quit(c);
+  }
+}
+
+static void on_drained(struct loop_post *post) {
+  struct worker *w = CONTAINER_OF(post, struct worker_post, post)->worker;
+  struct conductor *c = CONTAINER_OF(w->run, struct conductor, run);
+  if (++c->n_drained == c->n_started)
+    end_load(c);
+}
+
+static void on_torn_down(struct loop_post *post) {
+  struct worker *w = CONTAINER_OF(post, struct worker_post, post)->worker;
+  struct conductor *c = CONTAINER_OF(w->run, struct conductor, run);
+  if (w->outcome.error != SAMPLE_OK) {
+    snprintf(c->result->teardown_error, sizeof c->result->teardown_error, "%s: %s",
+             sample_error_name(w->outcome.error), w->outcome.detail);
+    log_error("teardown failed class=%s %s", sample_error_name(w->outcome.error),
+              w->outcome.detail);
+  }
+  quit(c);
+}
+
+/* ---- interruption ---- */
+
+static void interrupt(struct conductor *c) {
+  c->interrupts++;
+  c->result->interrupted = true;
+  log_warn("interrupted phase=%s", run_phase_name(c->phase));
+  if (c->phase == RUN_LOADING)
+    quit(c);
+  else if (c->phase != RUN_TEARDOWN)
+    cancel_all(c, SAMPLE_CANCELLED);
+  if (c->interrupts > 1)
+    tell_all(c, WORKER_ABORT);
+  show_progress(c);
+}
+
+static void on_signal(uv_signal_t *handle, int number) {
+  (void)number;
+  interrupt(handle->data);
+}
+
+static void open_signals(struct conductor *c) {
+  static const int numbers[] = {SIGINT, SIGTERM};
+  for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+    uv_signal_init(loop_uv(c->run.loop), &c->signals[i]);
+    c->signals[i].data = c;
+    uv_signal_start(&c->signals[i], on_signal, numbers[i]);
+  }
+  c->signals_open = true;
+}
+
+static void close_signals(struct conductor *c) {
+  for (size_t i = 0; c->signals_open && i < ARRAY_LEN(c->signals); i++)
+    uv_close((uv_handle_t *)&c->signals[i], NULL);
+}
+
+/* ---- the whole ---- */
+
+static void start_workers(struct conductor *c) {
+  static void (*const callbacks[])(struct loop_post *) = {[WORKER_READY] = on_ready,
+                                                          [WORKER_SET_UP] = on_set_up,
+                                                          [WORKER_EXHAUSTED] = on_exhausted,
+                                                          [WORKER_DRAINED] = on_drained,
+                                                          [WORKER_TORN_DOWN] = on_torn_down};
+  struct err err;
+  for (uint32_t i = 0; i < c->run.n_workers; i++) {
+    struct worker *w = &c->run.workers[i];
+    for (size_t e = 0; e < WORKER_EVENTS; e++)
+      w->events[e] = (struct worker_post){.post.run = callbacks[e], .worker = w};
+    if (worker_start(w, &c->run, i, &err)) {
+      fail(c, &err);
+      return;
+    }
+    c->n_started++;
+  }
+}
+
+static int check_config(const struct run_config *config, const struct schedule *load,
+                        struct err *err) {
+  assert(config->writer && config->store && config->binding);
+  int rc = schedule_check(load, err);
+  if (!rc)
+    rc = http_global_init(err);
+  return rc;
+}
+
+static void sum_up(struct conductor *c) {
+  struct run_result *r = c->result;
+  const struct fleet *f = c->run.config->fleet;
+  r->workers = c->run.n_workers;
+  r->sessions_started = c->run.sessions_started;
+  r->sessions_ended = c->run.sessions_ended;
+  for (uint32_t i = 0; i < c->n_started; i++) {
+    const struct worker *w = &c->run.workers[i];
+    const struct http_client_stats *s = &w->stats;
+    r->states += (uint32_t)w->n_states;
+    r->client.requests += s->requests;
+    r->client.connections_opened += s->connections_opened;
+    r->client.reconnects += s->reconnects;
+    r->client.waits_for_connection += s->waits_for_connection;
+    r->client.open_now += s->open_now;
+    r->client.descriptor_limit_hits += s->descriptor_limit_hits;
+    r->client.missing_kernel_stamps += s->missing_kernel_stamps;
+  }
+  if (c->run.router) {
+    r->n_picked = f->n_replicas;
+    r->picked = mem_calloc(r->n_picked, sizeof *r->picked);
+    for (size_t i = 0; i < r->n_picked; i++)
+      r->picked[i] = router_picked(c->run.router, i);
+  }
+}
+
+static void release(struct conductor *c) {
+  close_signals(c);
+  loop_timer_clear(c->run.loop, &c->phase_timer);
+  loop_timer_clear(c->run.loop, &c->progress_timer);
+  uv_run(loop_uv(c->run.loop), UV_RUN_NOWAIT); /* the signal handles' close */
+  loop_delete(c->run.loop);
+  router_delete(c->run.router);
+  shared_free(&c->run.setup);
+  schedule_free(&c->run.load);
+  mem_free(c->run.workers);
+  mem_free((void *)c->run.reports);
+  mem_free(c);
+}
+
+int run_start(const struct run_config *config, struct run_result *result, struct err *err) {
+  *result = (struct run_result){0};
+  struct conductor *c = MEM_NEW(struct conductor);
+  c->result = result;
+  c->run.config = config;
+  c->run.load = schedule_copy(config->load);
+  c->run.load.seed = config->seed;
+  int rc = check_config(config, &c->run.load, err);
+  c->run.loop = rc ? NULL : loop_new(err);
+  if (!c->run.loop) {
+    rc = rc ? rc : err->code;
+    schedule_free(&c->run.load);
+    mem_free(c);
+    return rc;
+  }
+  c->run.n_workers = config->workers ? config->workers : run_default_workers();
+  c->run.workers = mem_calloc(c->run.n_workers, sizeof *c->run.workers);
+  size_t replicas = config->fleet ? config->fleet->n_replicas : 0;
+  if (replicas)
+    c->run.router = router_new(replicas);
+  c->run.reports = mem_calloc(replicas + 1, sizeof *c->run.reports);
+  loop_timer_init(&c->phase_timer, on_phase_timer);
+  loop_timer_init(&c->progress_timer, on_progress_timer);
+  c->run.zero_ns = now(c);
+  result->zero_wall_ns = clock_wall_ns();
+  if (config->catch_signals)
+    open_signals(c);
+  loop_timer_set(c->run.loop, &c->progress_timer, now(c));
+  start_workers(c);
+  if (c->n_started > 0)
+    loop_run(c->run.loop);
+  for (uint32_t i = 0; i < c->n_started; i++)
+    worker_join(&c->run.workers[i]);
+  c->phase = RUN_ENDED;
+  show_progress(c);
+  sum_up(c);
+  rc = c->failed ? c->err.code : 0;
+  if (rc)
+    *err = c->err;
+  release(c);
+  return rc;
+}
+
+void run_result_free(struct run_result *r) {
+  mem_free(r->picked);
+  *r = (struct run_result){0};
+}

@@ -1,0 +1,291 @@
+/* state.c: opens Lua, loads the script, counts its memory, steps its collector, stops runaways. */
+#include "run/state.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "io/loop.h"
+#include "run/vu.h"
+
+#define HOOK_COUNT 20000       /* instructions between two looks at the clock: some 0.2 ms */
+#define HOOK_COUNT_STOPPED 100 /* once stopped: what __close and handlers may still do */
+#define LIVE_FLOOR ((size_t)1 << 20)
+#define IDLE_STEP_KB 16 /* some 50 µs */
+
+static const char state_key, plan_key, users_key; /* their addresses are registry keys */
+
+/* ---- memory ---- */
+
+static void *allocate(void *user, void *p, size_t old_size, size_t size) {
+  struct state *s = user;
+  size_t before = p ? old_size : 0;
+  if (size == 0) {
+    mem_free(p);
+    s->bytes -= before;
+    return NULL;
+  }
+  if (size > before) {
+    if (s->bytes + (size - before) > s->options.memory_bytes)
+      return NULL;
+    if (s->options.may_allocate && !s->options.may_allocate(s->options.may_allocate_user))
+      return NULL;
+  }
+  s->bytes = s->bytes - before + size;
+  return mem_resize(p, size, 1);
+}
+
+static size_t heap_cap(const struct state *s) {
+  return 2 * (s->live_bytes > LIVE_FLOOR ? s->live_bytes : LIVE_FLOOR);
+}
+
+/* One collector step; notes the end of a cycle. The collector stays stopped between steps. */
+static bool step(struct state *s, int kilobytes) {
+  bool done = lua_gc(s->L, LUA_GCSTEP, kilobytes) == 1;
+  if (done)
+    s->live_bytes = s->bytes;
+  s->stepped_bytes = s->bytes;
+  return done;
+}
+
+void state_settle(struct state *s) {
+  if (s->bytes <= heap_cap(s))
+    return;
+  /* Collect twice as fast as the script allocates, in pieces. */
+  size_t grown = s->bytes > s->stepped_bytes ? s->bytes - s->stepped_bytes : 0;
+  size_t kilobytes = grown / 512 + 64;
+  step(s, kilobytes < 65536 ? (int)kilobytes : 65536);
+}
+
+bool state_collect(struct state *s) {
+  if (s->bytes < s->live_bytes + s->live_bytes / 4 + LIVE_FLOOR / 4)
+    return false;
+  return !step(s, IDLE_STEP_KB);
+}
+
+/* ---- whose thread is it ---- */
+
+static void **extra(lua_State *L) {
+  return (void **)lua_getextraspace(L);
+}
+
+struct state *state_of(lua_State *L) {
+  void *tag = *extra(L);
+  if (!tag)
+    return NULL;
+  return *(enum state_tag *)tag == STATE_TAG_VU ? ((struct vu *)tag)->state : tag;
+}
+
+bool state_vu_of(lua_State *L, struct vu **out) {
+  void *tag = *extra(L);
+  bool is = tag && *(enum state_tag *)tag == STATE_TAG_VU;
+  if (out)
+    *out = is ? tag : NULL;
+  return is;
+}
+
+void state_mark(struct state *s, lua_State *L, struct vu *vu) {
+  *extra(L) = vu ? (void *)vu : (void *)s;
+}
+
+/* Lua leaves the main thread's extra space as the allocator gave it. */
+void state_mark_plain(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &state_key) == LUA_TNIL)
+    *extra(L) = NULL;
+  lua_pop(L, 1);
+}
+
+void state_push_plan(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &plan_key);
+}
+
+void state_push_users(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &users_key);
+}
+
+/* ---- entering Lua ---- */
+
+bool state_must_stop(struct state *s) {
+  return s->stopped || (s->running && s->running->stop != SAMPLE_OK);
+}
+
+/* The next frame of the script's own code from *level on. */
+static bool next_frame(lua_State *from, int *level, lua_Debug *ar) {
+  while (lua_getstack(from, (*level)++, ar)) {
+    lua_getinfo(from, "Slnt", ar);
+    if (ar->currentline > 0 && strncmp(ar->source, "@perigee/", 9) != 0)
+      return true;
+  }
+  return false;
+}
+
+void state_add_frames(lua_State *L, lua_State *from, int level, bool always) {
+  lua_Debug ar;
+  int second = level;
+  if (!always && (!next_frame(from, &second, &ar) || !next_frame(from, &second, &ar)))
+    return;
+  luaL_checkstack(L, 6, "traceback");
+  for (int shown = 0; shown < 12 && next_frame(from, &level, &ar); shown++) {
+    lua_pushfstring(L, "\n  at %s:%d", ar.short_src, ar.currentline);
+    if (*ar.what == 'm')
+      lua_pushliteral(L, " (main chunk)");
+    else if (ar.name)
+      lua_pushfstring(L, " (in %s '%s')", *ar.namewhat ? ar.namewhat : "function", ar.name);
+    else
+      lua_pushfstring(L, " (in the function at line %d)", ar.linedefined);
+    lua_concat(L, 3);
+  }
+}
+
+static void on_count(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  struct state *s = state_of(L);
+  if (!state_must_stop(s)) {
+    uint64_t ran_ns = loop_refresh(s->options.loop) - s->entered_ns;
+    if (ran_ns < s->options.runaway_ns)
+      return;
+    s->stopped = true;
+    lua_pushfstring(L, "ran for %f s without waiting, so it was stopped",
+                    (lua_Number)(ran_ns / NS_PER_MS) / 1000);
+    state_add_frames(L, L, 0, true);
+    snprintf(s->stop_text, sizeof s->stop_text, "%s", lua_tostring(L, -1));
+    if (s->running)
+      vu_stop(s->running, SAMPLE_SCRIPT, s->stop_text);
+  }
+  lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_COUNT_STOPPED);
+  lua_pushstring(L, s->stop_text);
+  lua_error(L);
+}
+
+void state_enter(struct state *s, struct vu *vu) {
+  s->running = vu;
+  s->entered_ns = loop_refresh(s->options.loop);
+}
+
+void state_leave(struct state *s) {
+  s->running = NULL;
+  if (s->stopped) {
+    s->stopped = false;
+    lua_sethook(s->L, on_count, LUA_MASKCOUNT, HOOK_COUNT);
+  }
+}
+
+/* The message handler: text of any error value, and the script's frames. */
+static int explain(lua_State *L) {
+  luaL_tolstring(L, 1, NULL);
+  if (!state_of(L)->stopped)
+    state_add_frames(L, L, 1, false);
+  return 1;
+}
+
+int state_call(struct state *s, int (*fn)(lua_State *L), void *user, struct err *err) {
+  lua_State *L = s->L;
+  assert(!s->running && lua_gettop(L) == 0);
+  lua_pushcfunction(L, explain);
+  lua_pushcfunction(L, fn);
+  lua_pushlightuserdata(L, user);
+  state_enter(s, NULL);
+  int status = lua_pcall(L, 1, 0, -3);
+  int rc = 0;
+  if (status == LUA_ERRMEM)
+    rc = err_set(err, ERR_LIMIT, "not enough memory: a Lua state may use %zu MiB",
+                 s->options.memory_bytes >> 20);
+  else if (status != LUA_OK)
+    rc = err_set(err, ERR_INVALID, "%s",
+                 lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "error in error handling");
+  lua_settop(L, 0);
+  state_leave(s);
+  return rc;
+}
+
+/* ---- loading ---- */
+
+static MAY_RAISE void push_folder(lua_State *L, const char *path) {
+  const char *slash = strrchr(path, '/');
+  if (!slash)
+    lua_pushliteral(L, ".");
+  else
+    lua_pushlstring(L, path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+static MAY_RAISE bool has_function(lua_State *L, const char *field) {
+  bool has = lua_getfield(L, -1, field) == LUA_TFUNCTION;
+  lua_pop(L, 1);
+  return has;
+}
+
+static MAY_RAISE int load_script(lua_State *L) {
+  struct state *s = lua_touserdata(L, 1);
+  const char *path = s->options.script;
+  lua_pushlightuserdata(L, s);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &state_key);
+  lua_newtable(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &users_key);
+  push_folder(L, path);
+  s->options.binding->open(L, lua_tostring(L, -1));
+  lua_settop(L, 1);
+  if (luaL_loadfilex(L, path, "t") != LUA_OK)
+    return lua_error(L);
+  lua_call(L, 0, 1);
+  luaL_getmetatable(L, STATE_PLAN_TYPE);
+  if (!lua_istable(L, 2) || !lua_getmetatable(L, 2) || !lua_rawequal(L, -1, -2))
+    return luaL_error(L,
+                      "%s: the script returned %s, not a plan; end it with `return perigee.plan { "
+                      "load = ..., session = ... }`",
+                      path, lua_isnil(L, 2) ? "nothing" : luaL_typename(L, 2));
+  lua_settop(L, 2);
+  if (!has_function(L, "session"))
+    return luaL_error(L, "%s: the plan has no session: give it `session = function(vu) … end`",
+                      path);
+  s->has_setup = has_function(L, "setup");
+  s->has_teardown = has_function(L, "teardown");
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &plan_key);
+  return 0;
+}
+
+/* Every call is protected, so this is a mistake of ours: say which before aborting. */
+static int panic(lua_State *L) {
+  log_error("unprotected Lua error: %s", lua_tostring(L, -1));
+  return 0;
+}
+
+int state_new(const struct state_options *options, struct state **out, struct err *err) {
+  struct state *s = MEM_NEW(struct state);
+  *out = NULL;
+  s->tag = STATE_TAG_STATE;
+  s->options = *options;
+  if (!s->options.memory_bytes)
+    s->options.memory_bytes = STATE_MEMORY_DEFAULT;
+  if (!s->options.runaway_ns)
+    s->options.runaway_ns = STATE_RUNAWAY_DEFAULT;
+  s->L = lua_newstate(allocate, s);
+  if (!s->L) {
+    mem_free(s);
+    return err_set(err, ERR_LIMIT, "not enough memory for a Lua state");
+  }
+  state_mark(s, s->L, NULL);
+  lua_atpanic(s->L, panic);
+  lua_sethook(s->L, on_count, LUA_MASKCOUNT, HOOK_COUNT);
+  int rc = state_call(s, load_script, s, err);
+  if (rc) {
+    state_delete(s);
+    return rc;
+  }
+  lua_gc(s->L, LUA_GCCOLLECT);
+  lua_gc(s->L, LUA_GCSTOP);
+  s->live_bytes = s->stepped_bytes = s->bytes;
+  *out = s;
+  return 0;
+}
+
+void state_delete(struct state *s) {
+  if (!s)
+    return;
+  assert(s->users == 0);
+  lua_close(s->L);
+  assert(s->bytes == 0);
+  mem_free(s);
+}

@@ -1,0 +1,119 @@
+/* state.h: one Lua state of a worker: the script's plan loaded in it, its memory, its collector.
+ *
+ * A state holds at most STATE_USERS virtual users, because the collector's atomic step walks every
+ * coroutine. The collector is stopped while Lua runs; steps are taken when the loop is quiet
+ * (state_collect), or forced when the heap has doubled since the last full cycle (state_settle). A
+ * count hook measures the time since Lua was entered: what runs longer than `runaway_ns` without
+ * waiting is stopped with its traceback, and no pcall of the script hides that. One thread's. */
+#ifndef RUN_STATE_H
+#define RUN_STATE_H
+
+#include "base/err.h"
+#include "run/store.h"
+
+struct lua_State;
+struct lua_Debug;
+struct fleet;
+struct loop;
+struct vu;
+struct worker;
+
+#define STATE_PLAN_TYPE "perigee.plan" /* the metatable of what perigee.plan returns */
+#define STATE_USERS 250
+#define STATE_MEMORY_DEFAULT ((size_t)512 << 20)
+#define STATE_RUNAWAY_DEFAULT (2 * NS_PER_S)
+
+/* What the extra space of a Lua thread points to: its state, or for a virtual user's own coroutine
+ * that user. Both begin with this tag. NULL in a state that is no run's. */
+enum state_tag { STATE_TAG_STATE = 1, STATE_TAG_VU };
+
+/* --set name=value */
+struct state_set {
+  const char *name, *value;
+};
+
+/* What the binding supplies, so that run/ needs nothing above it (bind/plan.c fills it). */
+struct state_binding {
+  /* Opens Lua's libraries and perigee's; called protected, may raise. */
+  int (*open)(struct lua_State *L, const char *script_dir);
+  /* Fills *out from the value at `index`; called protected, may raise. */
+  void (*to_shared)(struct lua_State *L, int index, struct shared *out);
+};
+
+struct state_options {
+  const char *script; /* path */
+  const struct state_binding *binding;
+  struct loop *loop; /* for the time */
+  struct store *store;
+  struct worker *worker;     /* NULL while a plan is only read */
+  const struct fleet *fleet; /* NULL = none */
+  const char *arm;           /* vu.arm; NULL = nil */
+  const struct state_set *sets;
+  size_t n_sets;
+  size_t memory_bytes;                                     /* 0 = STATE_MEMORY_DEFAULT */
+  uint64_t runaway_ns;                                     /* 0 = STATE_RUNAWAY_DEFAULT */
+  void (*print)(void *user, const char *line, size_t len); /* NULL = standard error; any thread */
+  void *print_user;
+  /* Tests: called before each allocation that grows; false makes it fail. */
+  bool (*may_allocate)(void *user);
+  void *may_allocate_user;
+};
+
+struct state {
+  enum state_tag tag;
+  struct state_options options; /* strings borrowed */
+  struct lua_State *L;
+  struct vu *running;           /* whom Lua is run for right now */
+  uint32_t users;               /* live virtual users, children included */
+  const struct shared *setup;   /* what setup returned; NULL = nil */
+  bool has_setup, has_teardown; /* the plan has such a function */
+  /* time */
+  uint64_t entered_ns;
+  bool stopped; /* what runs was running away */
+  char stop_text[400];
+  /* memory */
+  size_t bytes, live_bytes; /* now, and after the last full cycle */
+  size_t stepped_bytes;     /* `bytes` after the last step */
+};
+
+/* Opens a state and loads the script. ERR_INVALID: the script's error, with FILE:LINE and the
+ * script's own frames. The options are copied, what they point to is borrowed. */
+NODISCARD int state_new(const struct state_options *options, struct state **out, struct err *err);
+void state_delete(struct state *s); /* no user may live; NULL is allowed */
+
+/* The state that L belongs to; NULL when it is no run's. */
+struct state *state_of(struct lua_State *L);
+/* Whether L is a virtual user's own coroutine; *out gets the user (may be NULL). */
+bool state_vu_of(struct lua_State *L, struct vu **out);
+/* Marks L as such, or with NULL as an ordinary one. */
+void state_mark(struct state *s, struct lua_State *L, struct vu *vu);
+/* For the binding's open: the extra space of a state that state_new did not make. */
+void state_mark_plain(struct lua_State *L);
+
+/* Calls fn(user) protected on the main thread: `user` is a light userdata, the only argument. An
+ * error's text goes to *err. Nothing of fn's may wait. */
+NODISCARD int state_call(struct state *s, int (*fn)(struct lua_State *L), void *user,
+                         struct err *err);
+/* Pushes the plan's table. Never raises when the stack has room. */
+void state_push_plan(struct lua_State *L);
+/* Pushes the table that keeps live users' userdata (by address) from the collector. */
+void state_push_users(struct lua_State *L);
+
+/* Around every entry into Lua: starts the clock of the runaway check. */
+void state_enter(struct state *s, struct vu *vu);
+void state_leave(struct state *s);
+/* Whether what runs must not go on, whatever a pcall says: it ran away, or its user was cancelled.
+ */
+bool state_must_stop(struct state *s);
+
+/* Adds "\n  at FILE:LINE (in function 'f')" for each frame of the script's own code in `from`,
+ * starting at `level`, to the string on top of L; nothing when there is but one and not `always`,
+ * because then the message names it already. May raise. */
+void state_add_frames(struct lua_State *L, struct lua_State *from, int level, bool always);
+
+/* After a resume: steps when the heap is twice what the last full cycle left. */
+void state_settle(struct state *s);
+/* When the loop is quiet: one small step; whether another is wanted. */
+bool state_collect(struct state *s);
+
+#endif

@@ -1,0 +1,492 @@
+/* vu.c: makes, resumes, cancels and ends virtual users: the only lua_resume. */
+#include "run/vu.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "run/worker.h"
+
+#define SETUP_STREAM (UINT64_C(1) << 63) /* generator streams beside the sessions' own */
+#define TEARDOWN_STREAM (SETUP_STREAM + 1)
+
+static const char stop_key; /* its address is the error value of a user that must stop */
+
+static void vu_run(struct loop_task *task);
+static void end_children(struct vu *vu);
+
+static struct loop *loop_of(const struct vu *vu) {
+  return vu->state->options.loop;
+}
+
+static void set_outcome(struct vu_outcome *o, enum sample_error error, const char *detail) {
+  o->error = error;
+  size_t len = strlen(detail);
+  if (len >= sizeof o->detail) {
+    len = sizeof o->detail - 1;
+    while (len > 0 && ((unsigned char)detail[len] & 0xC0) == 0x80)
+      len--; /* not inside a UTF-8 sequence */
+  }
+  memcpy(o->detail, detail, len);
+  o->detail[len] = '\0';
+}
+
+enum sample_error vu_error_from(const char *name) {
+  int e = SAMPLE_OK;
+  while (e < SAMPLE_ERROR_COUNT && strcmp(sample_error_name((enum sample_error)e), name) != 0)
+    e++;
+  return (enum sample_error)e;
+}
+
+void vu_push_failure(lua_State *L, enum sample_error error, const char *detail) {
+  luaL_checkstack(L, 4, "failure");
+  lua_createtable(L, 0, 2);
+  lua_pushstring(L, sample_error_name(error));
+  lua_setfield(L, -2, "class");
+  lua_pushstring(L, detail);
+  lua_setfield(L, -2, "detail");
+  luaL_setmetatable(L, VU_FAILURE_TYPE);
+}
+
+/* ---- making ---- */
+
+static void timer_fired(struct loop_timer *timer) {
+  vu_wake(CONTAINER_OF(timer, struct vu, timer));
+}
+
+/* The Lua side of a user: pushes its userdata (pinned). User values: 1 the coroutine, 2 its task, 3
+ * its generator. */
+static MAY_RAISE struct vu_handle *push_handle(lua_State *L, lua_State **co) {
+  luaL_checkstack(L, 8, "virtual user");
+  struct vu_handle *h = lua_newuserdatauv(L, sizeof *h, 3);
+  h->vu = NULL;
+  luaL_setmetatable(L, VU_TYPE);
+  *co = lua_newthread(L);
+  lua_setiuservalue(L, -2, 1);
+  state_push_users(L);
+  lua_pushvalue(L, -2);
+  lua_rawsetp(L, -2, h);
+  lua_pop(L, 1);
+  return h;
+}
+
+static void unpin(lua_State *L, const struct vu_handle *h) {
+  state_push_users(L);
+  lua_pushnil(L);
+  lua_rawsetp(L, -2, h); /* an existing key: no allocation */
+  lua_pop(L, 1);
+}
+
+/* The C side, once nothing can raise any more. */
+static struct vu *attach(struct state *s, struct vu_handle *h, lua_State *co, int n_args) {
+  struct vu *vu = MEM_NEW(struct vu);
+  vu->tag = STATE_TAG_VU;
+  vu->state = s;
+  vu->task.run = vu_run;
+  loop_timer_init(&vu->timer, timer_fired);
+  vu->root = vu;
+  vu->co = co;
+  vu->handle = h;
+  vu->n_args = n_args;
+  vu->draws = &vu->rng;
+  vu->parent_branch = -1;
+  vu->tags = value_object();
+  h->vu = vu;
+  state_mark(s, co, vu);
+  s->users++;
+  return vu;
+}
+
+struct making {
+  struct state *state;
+  const struct vu_start *start;
+  struct vu *made;
+};
+
+static MAY_RAISE int make_root(lua_State *L) {
+  static const char *const fields[] = {
+      [VU_SESSION] = "session", [VU_SETUP] = "setup", [VU_TEARDOWN] = "teardown"};
+  struct making *m = lua_touserdata(L, 1);
+  state_push_plan(L);
+  lua_getfield(L, -1, fields[m->start->kind]);
+  lua_State *co;
+  struct vu_handle *h = push_handle(L, &co); /* plan, function, handle */
+  if (!lua_checkstack(co, LUA_MINSTACK))
+    return luaL_error(L, "not enough memory");
+  lua_xmove(L, co, 2);
+  m->made = attach(m->state, h, co, 1);
+  return 0;
+}
+
+int vu_new(struct state *s, const struct vu_start *start, struct vu **out, struct err *err) {
+  struct making m = {.state = s, .start = start};
+  int rc = state_call(s, make_root, &m, err);
+  *out = m.made;
+  if (rc)
+    return rc;
+  struct vu *vu = m.made;
+  vu->kind = start->kind;
+  vu->session = start->session;
+  vu->id = start->id;
+  vu->measured = start->measured;
+  vu->sched_ns = vu->due_ns = start->sched_ns;
+  vu->ended = start->ended;
+  vu->owner = start->owner;
+  uint64_t stream = start->kind == VU_SESSION ? start->session
+                    : start->kind == VU_SETUP ? SETUP_STREAM
+                                              : TEARDOWN_STREAM;
+  rng_init(&vu->rng, start->seed, stream);
+  loop_ready(loop_of(vu), &vu->task);
+  return 0;
+}
+
+struct vu_task *vu_spawn(lua_State *L, struct vu *parent, int n_args) {
+  struct state *s = parent->state;
+  struct vu_task *t = lua_newuserdatauv(L, sizeof *t, 1);
+  *t = (struct vu_task){.spawner = parent};
+  luaL_setmetatable(L, VU_TASK_TYPE);
+  lua_insert(L, -(n_args + 2)); /* task, function, arguments */
+  lua_State *co;
+  struct vu_handle *h = push_handle(L, &co);
+  lua_getiuservalue(L, -1, 1);
+  lua_setiuservalue(L, -(n_args + 4), 1); /* the task keeps the coroutine and its results */
+  lua_pushvalue(L, -(n_args + 3));
+  lua_setiuservalue(L, -2, 2); /* a live child keeps its task */
+  lua_insert(L, -(n_args + 1));
+  if (!lua_checkstack(co, n_args + LUA_MINSTACK)) {
+    unpin(L, h);
+    luaL_error(L, "not enough memory");
+  }
+  lua_xmove(L, co, n_args + 2);
+  struct vu *vu = attach(s, h, co, n_args + 1);
+  vu->kind = VU_CHILD;
+  vu->root = parent->root;
+  vu->parent = parent;
+  vu->next = parent->children;
+  if (vu->next)
+    vu->next->prev = vu;
+  parent->children = vu;
+  parent->n_children++;
+  vu->as_task = t;
+  t->child = vu;
+  t->co = co;
+  vu->session = parent->session;
+  vu->id = parent->id;
+  vu->measured = parent->measured;
+  vu->branch = ++vu->root->branches;
+  vu->parent_branch = (int32_t)parent->branch;
+  vu->sched_ns = vu->due_ns = parent->due_ns;
+  rng_split(parent->draws, &vu->rng);
+  value_free(&vu->tags);
+  vu->tags = value_copy(&parent->tags);
+  loop_ready(loop_of(vu), &vu->task);
+  return t;
+}
+
+/* ---- waiting ---- */
+
+static MAY_RAISE int raise_stop(lua_State *L) {
+  lua_pushlightuserdata(L, (void *)&stop_key);
+  return lua_error(L);
+}
+
+void vu_check_wait(lua_State *L, const struct vu *vu, const char *what) {
+  struct vu *own;
+  const struct state *s = vu->state;
+  if (vu->stop != SAMPLE_OK && s->running == vu)
+    raise_stop(L);
+  if (!s->running)
+    luaL_error(L,
+               "%s cannot wait here: no virtual user is running (a module's top level, or a "
+               "__gc); wait in the session",
+               what);
+  if (!state_vu_of(L, &own))
+    luaL_error(L,
+               "%s cannot wait inside a coroutine of your own; use vu:spawn for things that "
+               "happen side by side",
+               what);
+  if (own != vu)
+    luaL_error(L,
+               "%s belongs to another virtual user than the one that runs; use the vu that was "
+               "handed to this function",
+               what);
+  if (!lua_isyieldable(L))
+    luaL_error(L,
+               "%s cannot wait inside a function that Lua itself calls (a sort or gsub callback, "
+               "a __gc)",
+               what);
+}
+
+static int after_wait(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  (void)context;
+  struct vu *vu;
+  bool own = state_vu_of(L, &vu);
+  assert(own);
+  (void)own;
+  if (vu->stop != SAMPLE_OK)
+    return raise_stop(L);
+  return vu->resumed(L, vu);
+}
+
+int vu_wait(lua_State *L, struct vu *vu, void (*cancel)(struct vu *vu),
+            int (*resumed)(lua_State *L, struct vu *vu)) {
+  assert(vu->phase == VU_RUNNING);
+  vu->cancel = cancel;
+  vu->resumed = resumed;
+  vu->phase = VU_WAITING;
+  return lua_yieldk(L, 0, 0, after_wait);
+}
+
+void vu_wake(struct vu *vu) {
+  assert(vu->phase == VU_WAITING);
+  vu->phase = VU_READY;
+  vu->cancel = NULL;
+  loop_ready(loop_of(vu), &vu->task);
+}
+
+static void cancel_timer(struct vu *vu) {
+  loop_timer_clear(loop_of(vu), &vu->timer);
+}
+
+int vu_wait_until(lua_State *L, struct vu *vu, uint64_t due_ns,
+                  int (*resumed)(lua_State *L, struct vu *vu)) {
+  loop_timer_set(loop_of(vu), &vu->timer, due_ns);
+  return vu_wait(L, vu, cancel_timer, resumed);
+}
+
+void vu_await(struct vu *parent, struct vu *child, bool fail_fast) {
+  assert(child->parent == parent);
+  if (!child->is_awaited) {
+    child->is_awaited = true;
+    parent->awaited++;
+  }
+  parent->fail_fast = fail_fast;
+}
+
+/* ---- ending ---- */
+
+void vu_stop(struct vu *vu, enum sample_error error, const char *detail) {
+  if (vu->stop != SAMPLE_OK)
+    return;
+  vu->stop = error;
+  struct vu_outcome o;
+  set_outcome(&o, error, detail);
+  memcpy(vu->stop_detail, o.detail, sizeof vu->stop_detail);
+}
+
+void vu_cancel(struct vu *vu, enum sample_error error, const char *detail) {
+  vu_stop(vu, error, detail);
+  for (struct vu *child = vu->children; child; child = child->next)
+    vu_cancel(child, error, detail);
+  if (vu->phase == VU_WAITING && vu->cancel) {
+    vu->cancel(vu);
+    vu_wake(vu);
+  }
+}
+
+static void release_picks(struct vu *vu) {
+  for (size_t i = 0; i < vu->n_picks; i++)
+    worker_pick_done(vu->state->options.worker, vu->picks[i]);
+  vu->n_picks = 0;
+}
+
+static void free_vu(struct vu *vu) {
+  struct state *s = vu->state;
+  assert(vu->timer.slot == 0 && !vu->task.queued && !vu->children);
+  state_mark(s, vu->co, NULL);
+  vu->handle->vu = NULL;
+  unpin(s->L, vu->handle);
+  release_picks(vu);
+  value_free(&vu->tags);
+  mem_free(vu->tags_json);
+  mem_free(vu->picks);
+  shared_free(&vu->result);
+  s->users--;
+  mem_free(vu);
+}
+
+/* Tells the parent; the task has everything that outlives the child. */
+static void leave_parent(struct vu *vu) {
+  struct vu *parent = vu->parent;
+  vu->as_task->child = NULL;
+  vu->as_task->outcome = vu->outcome;
+  vu->as_task->due_ns = vu->due_ns;
+  if (vu->next)
+    vu->next->prev = vu->prev;
+  if (vu->prev)
+    vu->prev->next = vu->next;
+  else
+    parent->children = vu->next;
+  parent->n_children--;
+  bool failed = sample_error_failed(vu->outcome.error);
+  if (!vu->is_awaited && failed && parent->orphan.error == SAMPLE_OK)
+    parent->orphan = vu->outcome;
+  if (vu->is_awaited) {
+    parent->awaited--;
+    if (failed && parent->fail_fast) {
+      for (struct vu *other = parent->children; other; other = other->next)
+        if (other->is_awaited)
+          vu_cancel(other, SAMPLE_CANCELLED, "another branch failed");
+    }
+  }
+}
+
+static void finish(struct vu *vu) {
+  struct vu *parent = vu->parent;
+  if (!parent) {
+    vu->ended(vu);
+    free_vu(vu);
+    return;
+  }
+  leave_parent(vu);
+  free_vu(vu);
+  if (parent->phase == VU_WAITING && !parent->cancel && parent->awaited == 0)
+    vu_wake(parent);
+  else if (parent->phase == VU_JOINING)
+    end_children(parent);
+}
+
+/* The user's function has returned or failed: it ends when its last child has. */
+static void end_children(struct vu *vu) {
+  vu->phase = VU_JOINING;
+  if (vu->children)
+    return;
+  if (vu->stop != SAMPLE_OK)
+    set_outcome(&vu->outcome, vu->stop, vu->stop_detail);
+  else if (vu->outcome.error == SAMPLE_OK)
+    vu->outcome = vu->orphan;
+  finish(vu);
+}
+
+/* ---- what an error value says ---- */
+
+struct verdict {
+  struct vu *vu;
+  struct vu_outcome outcome;
+};
+
+static MAY_RAISE int judge(lua_State *L) {
+  struct verdict *v = lua_touserdata(L, 1);
+  lua_State *co = v->vu->co;
+  if (!lua_checkstack(co, 4))
+    return luaL_error(L, "not enough memory");
+  lua_pushvalue(co, -1);
+  lua_xmove(co, L, 1);
+  if (lua_istable(L, 2) && lua_getmetatable(L, 2)) {
+    luaL_getmetatable(L, VU_FAILURE_TYPE);
+    bool failure = lua_rawequal(L, -1, -2);
+    lua_settop(L, 2);
+    if (failure) {
+      lua_pushliteral(L, "class");
+      lua_rawget(L, 2);
+      lua_pushliteral(L, "detail");
+      lua_rawget(L, 2);
+      const char *class = lua_tostring(L, 3), *detail = lua_tostring(L, 4);
+      enum sample_error error = class ? vu_error_from(class) : SAMPLE_SCRIPT;
+      set_outcome(&v->outcome, error == SAMPLE_ERROR_COUNT ? SAMPLE_SCRIPT : error,
+                  detail ? detail : "");
+      return 0;
+    }
+  }
+  luaL_tolstring(L, 2, NULL);
+  set_outcome(&v->outcome, SAMPLE_SCRIPT, lua_tostring(L, -1)); /* if the frames do not fit */
+  state_add_frames(L, co, 0, false);
+  set_outcome(&v->outcome, SAMPLE_SCRIPT, lua_tostring(L, -1));
+  worker_script_error(v->vu, lua_tostring(L, -1));
+  return 0;
+}
+
+static void judge_failure(struct vu *vu) {
+  struct verdict v = {.vu = vu};
+  struct err err;
+  if (state_call(vu->state, judge, &v, &err) && v.outcome.error == SAMPLE_OK)
+    set_outcome(&v.outcome, SAMPLE_SCRIPT, err.text);
+  if (v.outcome.error == SAMPLE_OK) /* a failure that calls itself ok */
+    set_outcome(&v.outcome, SAMPLE_SCRIPT, v.outcome.detail);
+  vu->outcome = v.outcome;
+}
+
+static MAY_RAISE int take_result(lua_State *L) {
+  struct vu *vu = lua_touserdata(L, 1);
+  if (!lua_checkstack(vu->co, 2))
+    return luaL_error(L, "not enough memory");
+  lua_pushvalue(vu->co, -vu->n_args);
+  lua_xmove(vu->co, L, 1);
+  vu->state->options.binding->to_shared(L, 2, &vu->result);
+  return 0;
+}
+
+static void returned(struct vu *vu, int n_results) {
+  struct err err;
+  vu->n_args = n_results;
+  if (vu->as_task)
+    vu->as_task->n_values = n_results;
+  else if (vu->kind == VU_SETUP && n_results > 0 && state_call(vu->state, take_result, vu, &err))
+    set_outcome(&vu->outcome, SAMPLE_SCRIPT, err.text);
+}
+
+/* `text`: why it must stop, in full, when that is already known. */
+static void failed(struct vu *vu, const char *text) {
+  struct state *s = vu->state;
+  if (vu->stop == SAMPLE_OK) {
+    judge_failure(vu);
+    vu_stop(vu, vu->outcome.error, vu->outcome.detail); /* so that no __close waits */
+  } else if (vu->stop == SAMPLE_SCRIPT) {
+    worker_script_error(vu, text);
+  }
+  state_enter(s, vu);
+  lua_resetthread(vu->co); /* runs pending __close; leaves the error value */
+  state_leave(s);
+  if (vu->as_task)
+    vu->as_task->n_values = lua_gettop(vu->co) > 0 ? 1 : 0;
+}
+
+/* ---- resuming ---- */
+
+static void begin(struct vu *vu) {
+  vu->begun = true;
+  vu->start_ns = loop_refresh(loop_of(vu));
+  if (!vu->parent)
+    worker_session_began(vu);
+}
+
+static void vu_run(struct loop_task *task) {
+  struct vu *vu = CONTAINER_OF(task, struct vu, task);
+  struct state *s = vu->state;
+  assert(vu->phase == VU_READY);
+  if (!vu->begun) {
+    if (vu->stop != SAMPLE_OK) { /* cancelled before its first line */
+      end_children(vu);
+      return;
+    }
+    begin(vu);
+  }
+  vu->phase = VU_RUNNING;
+  int n_results = 0, n_args = vu->n_args;
+  vu->n_args = 0;
+  state_enter(s, vu);
+  int status = lua_resume(vu->co, s->L, n_args, &n_results);
+  state_leave(s);
+  if (status == LUA_YIELD && vu->phase == VU_WAITING) {
+    state_settle(s);
+    return;
+  }
+  if (status == LUA_OK) {
+    returned(vu, n_results);
+  } else if (status == LUA_YIELD) { /* only a yield that went around perigee's own comes here */
+    vu_stop(vu, SAMPLE_SCRIPT, "coroutine.yield in a session: only vu methods wait");
+    failed(vu, vu->stop_detail);
+  } else {
+    failed(vu, s->stop_text);
+  }
+  state_settle(s);
+  if (vu->stop != SAMPLE_OK) {
+    for (struct vu *child = vu->children; child; child = child->next)
+      vu_cancel(child, SAMPLE_CANCELLED, "the virtual user that spawned it ended");
+  }
+  end_children(vu);
+}

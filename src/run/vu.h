@@ -1,0 +1,137 @@
+/* vu.h: a virtual user: one coroutine that tells one session (or one branch of it).
+ *
+ * vu.c is the only file that resumes Lua. A user waits for one thing at a time: a binding starts an
+ * operation, calls vu_wait, and when the operation is over vu_wake puts the user on the loop's
+ * ready list. Users form a tree: a parent outlives its children, waits for those it did not join,
+ * and takes them along when it is cancelled. Cancelling ends the operation and raises at the wait
+ * point and at every later one; state_must_stop makes pcall pass it on. One thread's. */
+#ifndef RUN_VU_H
+#define RUN_VU_H
+
+#include "base/rng.h"
+#include "io/loop.h"
+#include "out/sample.h"
+#include "run/state.h"
+#include "text/value.h"
+
+#define VU_TYPE "perigee.vu"              /* metatable of the userdata: struct vu_handle */
+#define VU_TASK_TYPE "perigee.task"       /* metatable of a task: struct vu_task */
+#define VU_FAILURE_TYPE "perigee.failure" /* an expected failure: {class =, detail =} */
+
+enum vu_kind { VU_SESSION, VU_SETUP, VU_TEARDOWN, VU_CHILD };
+enum vu_phase { VU_READY, VU_RUNNING, VU_WAITING, VU_JOINING };
+
+struct vu_outcome {
+  enum sample_error error; /* SAMPLE_OK, or the class that ended it */
+  char detail[240];
+};
+
+struct vu_handle {
+  struct vu *vu; /* NULL once it has ended */
+};
+
+/* A child seen from its parent; lives as long as the script holds it. */
+struct vu_task {
+  struct vu *child;         /* NULL once ended */
+  const struct vu *spawner; /* compared, never followed */
+  struct lua_State *co;     /* holds results or the error value; pinned by user value 1 */
+  int n_values;             /* on co's stack: results, or 1 error value */
+  uint64_t due_ns;          /* the child's schedule when it ended */
+  struct vu_outcome outcome;
+};
+
+struct vu {
+  enum state_tag tag; /* STATE_TAG_VU */
+  enum vu_kind kind;
+  enum vu_phase phase;
+  bool begun;    /* was resumed once */
+  bool measured; /* its session belongs to the window */
+  struct state *state;
+  struct loop_task task; /* resumes it */
+  struct loop_timer timer;
+  /* family */
+  struct vu *root, *parent; /* root: itself for a session's own user */
+  struct vu *children, *next, *prev;
+  uint32_t n_children, awaited; /* awaited: children that a wait point still waits for */
+  bool is_awaited;              /* by the parent */
+  bool fail_fast;               /* a failing awaited child cancels the others */
+  struct vu_outcome orphan;     /* first failure of a child that nobody joined */
+  struct vu_task *as_task;      /* child only */
+  /* Lua */
+  struct lua_State *co;
+  struct vu_handle *handle;
+  int n_args;
+  /* the operation waited for */
+  void (*cancel)(struct vu *vu); /* ends it now; NULL: it ends by itself soon (children) */
+  int (*resumed)(struct lua_State *L, struct vu *vu); /* pushes results, returns their number */
+  void *op;
+  /* the end */
+  enum sample_error stop; /* not SAMPLE_OK: every wait raises */
+  char stop_detail[240];
+  struct vu_outcome outcome;
+  struct shared result;         /* setup's value */
+  void (*ended)(struct vu *vu); /* roots: last call before it is freed */
+  void *owner;                  /* roots: of whoever started it */
+  /* identity and schedule, loop clock */
+  uint64_t session;
+  uint32_t id;
+  uint32_t branch, branches; /* branches: given out so far in the session (root) */
+  int32_t parent_branch;     /* −1 on the trunk */
+  uint64_t sched_ns, start_ns;
+  uint64_t due_ns; /* when what comes next is due: end of the last wait, plus sleeps */
+  struct rng rng;
+  struct rng *draws; /* the script's generator once it asked for it, else &rng */
+  struct value tags; /* object */
+  char *tags_json;   /* canonical form, NULL = not made */
+  size_t *picks;     /* replicas counted in flight and not yet taken over by a request */
+  size_t n_picks, cap_picks;
+};
+
+struct vu_start {
+  enum vu_kind kind; /* VU_SESSION, VU_SETUP, VU_TEARDOWN */
+  uint64_t session;
+  uint32_t id;
+  bool measured;
+  uint64_t seed;
+  uint64_t sched_ns; /* loop clock */
+  void (*ended)(struct vu *vu);
+  void *owner;
+};
+
+/* Makes a root user that runs the plan's function of that kind; it is resumed from the ready list.
+ * ERR_LIMIT when Lua's memory does not suffice. */
+NODISCARD int vu_new(struct state *s, const struct vu_start *start, struct vu **out,
+                     struct err *err);
+/* From a running parent: the top `n_args` + 1 values are a function and its arguments behind the
+ * child itself. Replaces them by the task. */
+MAY_RAISE struct vu_task *vu_spawn(struct lua_State *L, struct vu *parent, int n_args);
+
+/* ---- waiting, for bindings ---- */
+/* Raises unless the user may wait here; `what` names the method. Call before an operation starts.
+ */
+MAY_RAISE void vu_check_wait(struct lua_State *L, const struct vu *vu, const char *what);
+/* Ends the binding's function: `return vu_wait(…)`. `resumed` runs in the coroutine once woken (not
+ * when the user was cancelled). */
+MAY_RAISE int vu_wait(struct lua_State *L, struct vu *vu, void (*cancel)(struct vu *vu),
+                      int (*resumed)(struct lua_State *L, struct vu *vu));
+/* The operation is over. From loop callbacks, never from inside Lua. */
+void vu_wake(struct vu *vu);
+/* Waits until the timer says so. */
+MAY_RAISE int vu_wait_until(struct lua_State *L, struct vu *vu, uint64_t due_ns,
+                            int (*resumed)(struct lua_State *L, struct vu *vu));
+/* Marks a live child as waited for; then vu_wait with cancel NULL wakes when all marked ones have
+ * ended. With fail_fast the first failure cancels the others. */
+void vu_await(struct vu *parent, struct vu *child, bool fail_fast);
+
+/* ---- ending ---- */
+/* Cancels the user and all below it as `error` (cancelled, incomplete); the first call counts. */
+void vu_cancel(struct vu *vu, enum sample_error error, const char *detail);
+/* Only marks it: from inside Lua (runaway). */
+void vu_stop(struct vu *vu, enum sample_error error, const char *detail);
+
+/* SAMPLE_ERROR_COUNT when there is no such class. */
+enum sample_error vu_error_from(const char *name);
+/* Pushes a failure table; raise it with lua_error. */
+MAY_RAISE void vu_push_failure(struct lua_State *L, enum sample_error error, const char *detail);
+
+#endif
