@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/units.h"
 #include "bind/bind.h"
@@ -184,12 +185,38 @@ static int core_files(lua_State *L) {
   return 1;
 }
 
+/* make_folder(path) -> true; nil, message. One that exists is fine. */
+static int core_make_folder(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  struct stat st;
+  if (mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))) {
+    lua_pushboolean(L, 1);
+    return 1;
+  }
+  lua_pushnil(L);
+  lua_pushfstring(L, "%s: %s", path, strerror(errno));
+  return 2;
+}
+
+/* program() -> path of the running binary, or nil */
+static int core_program(lua_State *L) {
+  char path[4096];
+  ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+  if (n > 0)
+    lua_pushlstring(L, path, (size_t)n);
+  else
+    lua_pushnil(L);
+  return 1;
+}
+
 static const luaL_Reg functions[] = {
     {"count", core_count},
     {"embedded", core_embedded},
     {"files", core_files},
+    {"make_folder", core_make_folder},
     {"nearest", core_nearest},
     {"options", core_options},
+    {"program", core_program},
     {"quantity", core_quantity},
     {"raise", core_raise},
     {"ratio", core_ratio},

@@ -1,0 +1,1032 @@
+---@meta perigee
+--- # perigee for scenario authors
+---
+--- A scenario is a Lua 5.4 file that returns a plan: who arrives (a load) and what each of them does
+--- (a session). This page lists everything a script can use. `perigee types` tells your editor the
+--- same; `examples/` is the tour.
+---
+--- Rules that hold everywhere:
+---
+--- - **What can wait is a method of `vu`**, or of an object made from one, such as a conversation. A
+---   module function returns at once.
+--- - **Expected failure is a value**: `try_x` returns `nil, class, detail`; `x` ends the session, which
+---   is counted under its class, and the run goes on. Misuse (an unknown option, a wrong type) raises at
+---   once, names the line and the nearest known word.
+--- - **Functions that read data** (`decode`, `parse_stream`) return `nil, message` for bad data and raise
+---   only for misuse.
+--- - **Quantities** are numbers in base units (seconds, tokens, bytes, ratios 0..1) or strings with a
+---   unit: `"50ms"`, `"2m"`, `"64KiB"`, `"5%"`.
+--- - **Randomness** comes from `vu.rng`. `math.random` and `os.time` raise in a session, and `pairs` walks
+---   sorted keys, so a session says the same bytes on every machine and with any number of workers.
+
+--- A number in base units, or a string with a unit: `"50ms"`, `"2m"`, `"64KiB"`, `"5%"`, `"30/m"`.
+---@alias perigee.Quantity number|string
+
+--- A string or a text handle.
+---@alias perigee.TextLike string|perigee.Text
+
+--- A function that draws a number from a generator; the functions of `perigee.gen` make them.
+---@alias perigee.Distribution fun(rng: perigee.Rng): number
+
+--- Decides where a request goes. It must not draw from `vu.rng`: the same session says the same bytes
+--- under every policy.
+---@alias perigee.Policy fun(vu: perigee.Vu, prompt: perigee.Prompt): perigee.Route
+
+--- Why a request did not succeed; the first that holds.
+---@alias perigee.ErrorClass "cancelled"|"incomplete"|"resolve"|"connect"|"tls"|"reset"|"timeout_connect"|"timeout_first_byte"|"timeout_idle"|"timeout_total"|"http_429"|"http_4xx"|"http_5xx"|"not_sse"|"stream_error"|"empty_stream"|"truncated"|"bad_json"|"no_visible_output"|"script"
+
+-- -------------------------------------------------------------------------------------- perigee
+
+--- Plans, loads and parameters: what a scenario script returns.
+---@class perigee
+---@field version string of this perigee, "1.2.3"
+local perigee = {}
+
+---@class perigee.PlanOptions
+---@field load perigee.Load who arrives: `perigee.open`, `closed` or `ramp`
+---@field session fun(vu: perigee.Vu) one user's story, told top to bottom
+---@field name? string what reports call it; the file's name otherwise
+---@field description? string one line
+---@field expect? (string|fun(results: table): boolean, string?)[] what must hold, as in `"ttft p95 < 400ms"`
+---@field metrics? table<string, string> what the script records with `vu:record`: name = unit
+---@field params? table<string, any> parameters: name = default, or name = { default =, doc = }
+---@field setup? fun(vu: perigee.Vu): any runs once before the load; its value (plain data or texts) is `vu.shared`
+---@field teardown? fun(vu: perigee.Vu) runs once after the load
+---@field route? perigee.Policy where requests go; default: the gateway, the only replica, or `route.session_hash`
+---@field target? string|string[] URL or URLs of the servers, when the command line names none
+---@field slo? table<string, perigee.Quantity> bounds per request that make it count as goodput: metric = bound
+---@field drain? perigee.Quantity how long sessions may finish after the window; default 60 s
+
+--- Checks a plan and returns it, so that a script can end with `return perigee.plan { … }`.
+---
+--- Errors: raises for unknown fields and wrong types.
+---@param plan perigee.PlanOptions
+---@return perigee.PlanOptions plan
+function perigee.plan(plan) end
+
+---@class perigee.OpenOptions
+---@field rate perigee.Quantity new sessions per second (`2`, `"30/m"`)
+---@field arrival? "poisson"|"constant" spacing of arrivals; default poisson
+---@field duration? perigee.Quantity how long sessions arrive, s
+---@field sessions? integer how many arrive; `duration` or `sessions` must be there
+---@field warmup? perigee.Quantity time at the start that is kept out of the numbers, s; default 0
+
+--- Sessions that arrive at a rate, whatever the system does (an open load).
+---@param opts perigee.OpenOptions
+---@return perigee.Load
+function perigee.open(opts) end
+
+---@class perigee.ClosedOptions
+---@field users integer how many tell sessions at the same time
+---@field duration? perigee.Quantity how long sessions are started, s
+---@field sessions? integer how many are started; `duration` or `sessions` must be there
+---@field warmup? perigee.Quantity time at the start that is kept out of the numbers, s; default 0
+
+--- A fixed number of users, each of which starts its next session when the last one ended.
+---@param opts perigee.ClosedOptions
+---@return perigee.Load
+function perigee.closed(opts) end
+
+---@class perigee.RampOptions
+---@field rate? { [1]: perigee.Quantity, [2]: perigee.Quantity }[] points { time, sessions per second }
+---@field users? { [1]: perigee.Quantity, [2]: integer }[] points { time, users }; `rate` or `users`, not both
+---@field arrival? "poisson"|"constant" for a ramp of rate; default poisson
+---@field duration? perigee.Quantity default: the last point's time
+---@field sessions? integer ends the load earlier
+---@field warmup? perigee.Quantity default 0
+
+--- A load that changes in straight lines between points: `ramp { rate = { { 0, 1 }, { "2m", 10 } } }`.
+---@param opts perigee.RampOptions
+---@return perigee.Load
+function perigee.ramp(opts) end
+
+--- A parameter that `--set name=value` overrides. It takes its kind from the default: a number accepts
+--- a quantity, `true` or `false` also `yes`, `no`, `on`, `off`. In a session it is `vu.params.name` too.
+---@generic T: number|string|boolean|nil
+---@param name string letters, digits and _
+---@param default T
+---@param doc? string what it is, for `--plan` and the report
+---@return T value
+function perigee.param(name, default, doc) end
+
+--- Plain data or texts that `make` makes once per process and every state may read, for what is large: a
+--- corpus, a trace. Tables come back read-only.
+---@generic T
+---@param name string names it in the process
+---@param make fun(): T
+---@return T
+function perigee.shared(name, make) end
+
+--- Raises when this perigee does not have API number `n`; the present one is 1.
+---@param n integer
+function perigee.require_api(n) end
+
+--- What `perigee.open`, `closed` and `ramp` return.
+---@class perigee.Load
+
+-- ------------------------------------------------------------------------------------------- vu
+
+--- The virtual user whose session runs: every `session(vu)` has its own. Everything that can wait is here.
+---@class perigee.Vu
+---@field id integer number of the user within its worker's state, for logs
+---@field session integer? number of the session in the run, from 0; nil in setup and teardown
+---@field arm string? name of the arm, in a comparison
+---@field rng perigee.Rng this user's generator: depends on (seed, session, spawn path) alone
+---@field params table<string, any> values of the parameters, read-only
+---@field shared any what `setup` returned, read-only
+---@field fleet perigee.Fleet the servers, read-only
+---@field route perigee.Policy? the plan's policy
+---@field branch_id integer the user's branch: 0 for the session's own user, a number for each child
+---@field parent_branch integer? the branch it was spawned from; nil for the session's own user
+local Vu = {}
+
+---@class perigee.Fleet
+---@field replicas { id: string, url: string }[] in the order of the command line
+---@field gateway string? its URL
+---@field model string? the model to name in requests
+---@field tenant string?
+---@field simulated boolean whether this is the built-in fleet
+
+--- Waits. Counted from the end of what this user waited for last, so work in between does not shift the
+--- schedule.
+---@param time perigee.Quantity s, at least 0
+function Vu:sleep(time) end
+
+--- Seconds since the run's zero.
+---@return number
+function Vu:now() end
+
+---@class perigee.HttpOptions
+---@field url? string a whole URL, or
+---@field path? string a path on the fleet, as "/v1/models"
+---@field replica? integer|string which replica (index or id); default: the gateway, else the first
+---@field method? string default: POST with a body, else GET
+---@field headers? table<string, string>
+---@field body? perigee.TextLike|table bytes to send; a table is sent as canonical JSON
+---@field json? any a value to send as canonical JSON, with its content type
+---@field timeout? perigee.Quantity|{ connect?: perigee.Quantity, first_byte?: perigee.Quantity, idle?: perigee.Quantity, total?: perigee.Quantity } s; a single one is the total
+---@field stream? "chat"|"completions"|"responses" an event stream of that kind is expected
+---@field api? "chat"|"completions"|"responses" a whole JSON reply of that kind is expected
+---@field sched? number when it was due, on the clock of `vu:now()`; default: the end of what this user waited for
+---@field max_body? integer|string limit of a plain reply's body, bytes; default 64 MiB
+---@field redirects? boolean follow them (uses the slower transport)
+---@field compressed? boolean accept compression (uses the slower transport)
+---@field tags? table<string, string|number|boolean> for this row, over those of `vu:tag`
+---@field turn? integer kept by conversations
+---@field step? integer kept by conversations
+---@field branch? integer kept by conversations
+---@field parent? integer kept by conversations
+---@field policy? string name of the routing policy
+---@field chosen? string id of the replica the policy chose
+---@field route_reason? string
+---@field fallback? boolean the policy's first choice was not available
+---@field prompt_tokens? integer our own count of the prompt's tokens
+---@field render_ns? integer time spent on our side
+---@field tokenize_ns? integer
+---@field hash_ns? integer
+
+---@class perigee.Usage
+---@field prompt_tokens integer?
+---@field completion_tokens integer?
+---@field total_tokens integer?
+---@field cached_tokens integer? absent when the server did not say
+---@field reasoning_tokens integer?
+
+---@class perigee.ToolCall
+---@field id string
+---@field name string
+---@field arguments string JSON as the model wrote it
+
+---@class perigee.Reply
+---@field status integer HTTP status
+---@field headers table<string, string> names in lower case
+---@field served string? id of the replica that answered
+---@field e2e number s from start to end
+---@field body perigee.Text? of a plain reply
+---@field text perigee.Text? visible text of choice 0
+---@field reasoning perigee.Text?
+---@field tool_calls perigee.ToolCall[]? the model's own; empty when it made none
+---@field finish_reason string?
+---@field usage perigee.Usage? as the server reported it
+---@field output_tokens integer?
+---@field ttft number? s from start to the first generated token
+---@field response_id string? of the Responses API
+
+--- Sends a request, waits for the whole reply, and keeps a row of it. A status of 400 and above, a broken
+--- stream or a timeout is a failure and ends the session (`try_http` returns it).
+---@param opts perigee.HttpOptions
+---@return perigee.Reply
+function Vu:http(opts) end
+
+--- The same; a failure is `nil, class, detail`.
+---@param opts perigee.HttpOptions
+---@return perigee.Reply? reply
+---@return perigee.ErrorClass? class
+---@return string? detail
+function Vu:try_http(opts) end
+
+--- Runs `fn` for every item at the same time, each on a child user, and waits for all of them. A child that
+--- fails ends the others and then this user.
+---@generic T, R
+---@param list T[]
+---@param fn fun(child: perigee.Vu, item: T, i: integer): R
+---@return R[] results in the order of the list
+function Vu:all(list, fn) end
+
+--- Starts `fn` on a child user and goes on. A task that nobody joins is waited for at the session's end.
+---@param fn fun(child: perigee.Vu): ...
+---@return perigee.Task
+function Vu:spawn(fn) end
+
+--- Keeps a value of a metric that the plan declares in `metrics`.
+---@param metric string
+---@param value number finite
+---@param tags? table<string, string|number|boolean>
+function Vu:record(metric, value, tags) end
+
+--- Counts whether something held; the report shows each check's share.
+---@param name string
+---@param ok any true unless nil or false
+---@return boolean ok
+function Vu:check(name, ok) end
+
+--- A tag for every row and value of this user (and of children it spawns) from here on; nil removes it.
+--- `turn` and `step` are kept by conversations.
+---@param key string
+---@param value string|number|boolean|nil
+function Vu:tag(key, value) end
+
+--- A line in the run's log, with the session's number.
+---@param ... any
+function Vu:log(...) end
+
+--- Raises an expected failure, for libraries that find one: it ends the session, counted under its class,
+--- unless a `pcall` catches it (a table with `class` and `detail`).
+---@param class perigee.ErrorClass
+---@param detail? string
+function Vu:fail(class, detail) end
+
+--- A new branch number of the session: what `conv:fork` takes for a fork on the same user.
+---@return integer
+function Vu:branch() end
+
+--- For routing policies: the next replica in turn, exact over all workers.
+---@param counter string names the turn; each name has its own
+---@return integer replica index
+function Vu:pick_next(counter) end
+
+--- For routing policies: the replica with the fewest of this run's requests in flight. It counts as in
+--- flight at once; the user's next request to it takes the count over.
+---@return integer replica index
+function Vu:pick_least() end
+
+--- For routing policies: counts one request in flight on a replica; the user's next request to it takes the
+--- count over. Requests that were not picked count themselves.
+---@param replica integer index
+function Vu:pick(replica) end
+
+--- Requests of this run in flight on a replica.
+---@param replica integer index
+---@return integer
+function Vu:inflight(replica) end
+
+--- What `vu:spawn` returns.
+---@class perigee.Task
+local Task = {}
+
+--- Waits for the task; returns what its function returned. A task that failed fails the joining user.
+---@return ...
+function Task:join() end
+
+-- ------------------------------------------------------------------------------------------ rng
+
+--- A generator of random draws, the same on every machine: `vu.rng`, or `gen.rng(seed)` outside a
+--- session. Arguments may be quantities with units; results are in base units.
+---@class perigee.Rng
+local Rng = {}
+
+--- A whole number from lo to hi, both included; `int(n)` draws from 1 to n.
+---@param lo integer
+---@param hi? integer
+---@return integer
+function Rng:int(lo, hi) end
+
+--- Uniform in [0, 1).
+---@return number
+function Rng:unit() end
+
+--- Uniform in [lo, hi).
+---@param lo perigee.Quantity
+---@param hi perigee.Quantity
+---@return number
+function Rng:uniform(lo, hi) end
+
+--- Exponential with the given mean: waiting times.
+---@param mean perigee.Quantity at least 0
+---@return number
+function Rng:exp(mean) end
+
+--- Normal.
+---@param mean perigee.Quantity
+---@param sd perigee.Quantity standard deviation, at least 0
+---@return number
+function Rng:normal(mean, sd) end
+
+--- Log-normal: half of the draws lie below the median; sigma is the spread of the logarithm (0.5 mild,
+--- 1 heavy).
+---@param median perigee.Quantity above 0
+---@param sigma number at least 0
+---@return number
+function Rng:lognormal(median, sigma) end
+
+--- True with probability p.
+---@param p? perigee.Quantity 0..1; default 0.5
+---@return boolean
+function Rng:bool(p) end
+
+--- One element of a list, each alike.
+---@generic T
+---@param list T[] not empty
+---@return T
+function Rng:choice(list) end
+
+--- Puts a list in random order, in place, and returns it.
+---@generic T
+---@param list T[]
+---@return T[]
+function Rng:shuffle(list) end
+
+--- A generator of its own: depends on this one's identity and on how many were split off before, not on
+--- draws.
+---@return perigee.Rng
+function Rng:split() end
+
+-- ----------------------------------------------------------------------------------------- text
+
+--- A text handle: bytes outside the Lua heap, shared by everything that refers to them. Works wherever a
+--- string does in this API. `#text` is its length in bytes, `..` joins, `==` compares bytes, `tostring`
+--- gives a string. Generated text is made at first use, for the run's tokenizer.
+---@class perigee.Text
+---@operator concat(perigee.TextLike): perigee.Text
+---@operator len: integer
+local Text = {}
+
+--- A part as a string, with the indices of `string.sub`.
+---@param i integer
+---@param j? integer
+---@return string
+function Text:sub(i, j) end
+
+-- ----------------------------------------------------------------------------------------- chat
+
+--- Conversations over chat completions. The history lives outside the Lua heap and nothing of it is copied
+--- when a turn is sent, so sessions may be long and many.
+---@class perigee.chat
+local chat = {}
+
+---@class perigee.ChatOptions
+---@field system? perigee.TextLike a first message of the system
+---@field tools? (table|perigee.Tool)[] schemas the model is told of: `{ type = "function", ["function"] = … }`, `{ name =, description =, parameters = }`, or tools of `perigee.tool`
+---@field history? "scripted"|"live" what an answer leaves in the history: canned text of the declared length (default; every run sends the same bytes, and `ignore_eos` and `min_tokens` hold the model to that length), or the model's own words and calls
+---@field model? string default: the fleet's
+---@field route? perigee.Policy default: the plan's
+---@field headers? table<string, string>
+---@field cache_salt? string keeps its blocks apart from those of other salts
+---@field priority? integer
+---@field max_tokens? number default for each `send`
+---@field temperature? number default for each `send`
+---@field stop? string|string[] default for each `send`
+---@field stream? boolean default for each `send`
+---@field ignore_eos? boolean default for each `send`
+---@field timeout? perigee.Quantity|table default for each `send`
+---@field extra? table default for each `send`
+
+--- A new conversation of a virtual user.
+---@param vu perigee.Vu who sends it
+---@param opts? perigee.ChatOptions
+---@return perigee.Conversation
+function chat.new(vu, opts) end
+
+--- A conversation. A *turn* is counted by user messages from 1, a *step* by requests within a turn from 1;
+--- both are tags of the rows. Message indices count from 1; negative ones from the end.
+---@class perigee.Conversation
+---@field messages integer how many there are, as `#conv`
+---@field turn integer
+---@field step integer requests sent in this turn
+---@field branch integer 0 for the trunk
+---@field parent integer? the branch it was forked from
+---@field history "scripted"|"live"
+---@field model string?
+---@field vu perigee.Vu who sends it
+local Conversation = {}
+
+--- Adds a user message: a new turn begins.
+---@param text perigee.TextLike
+---@return perigee.Conversation self
+function Conversation:user(text) end
+
+--- Adds an assistant message that was not asked of the server.
+---@param text perigee.TextLike
+---@return perigee.Conversation self
+function Conversation:assistant(text) end
+
+--- Adds a system message.
+---@param text perigee.TextLike
+---@return perigee.Conversation self
+function Conversation:system(text) end
+
+---@class perigee.SendOptions
+---@field max_tokens? number length of the answer, tokens (rounded, at least 1); needed unless the history is live
+---@field tool_call? { name: string, arguments?: table|string } the answer becomes a call of this tool, with a deterministic id; arguments are a table or a JSON text
+---@field temperature? number
+---@field stop? string|string[]
+---@field stream? boolean default true
+---@field ignore_eos? boolean false: do not hold the model to the declared length
+---@field timeout? perigee.Quantity|table as in `vu:http`
+---@field headers? table<string, string>
+---@field cache_salt? string
+---@field priority? integer
+---@field extra? table further fields of the request's body, over those above (`messages`, `tools`, `prompt`, `model` and `stream` have places of their own)
+
+--- Sends the conversation, waits for the answer and keeps it in the history. A failure ends the session.
+---@param opts? perigee.SendOptions
+---@return perigee.Reply reply what the model really said, whatever the history keeps
+function Conversation:send(opts) end
+
+--- The same; a failure is `nil, class, detail`, and leaves the history as it was.
+---@param opts? perigee.SendOptions
+---@return perigee.Reply? reply
+---@return perigee.ErrorClass? class
+---@return string? detail
+function Conversation:try_send(opts) end
+
+--- Answers an open tool call: the oldest, or the one with this id.
+---
+--- Errors: raises when no call is open.
+---@param text perigee.TextLike the tool's result
+---@param id? string
+---@return perigee.Conversation self
+function Conversation:tool(text, id) end
+
+--- A conversation that shares this history and goes its own way, on another user or (as a new branch) on
+--- the same one. Turns go on from the fork.
+---@param vu perigee.Vu
+---@return perigee.Conversation
+function Conversation:fork(vu) end
+
+--- Message i as a table: role, content, and what else it has.
+---@param i integer
+---@return table
+function Conversation:message(i) end
+
+--- Gives message i another text; its role, ids and calls stay. Forks keep theirs.
+---@param i integer
+---@param text perigee.TextLike
+---@return perigee.Conversation self
+function Conversation:edit(i, text) end
+
+--- Keeps the first n messages; turn, step and open calls are those of that moment.
+---@param n integer
+---@return perigee.Conversation self
+function Conversation:truncate(n) end
+
+--- The tools the model is told of from now on; nil for none.
+---@param tools? (table|perigee.Tool)[]
+---@return perigee.Conversation self
+function Conversation:set_tools(tools) end
+
+--- Tokens of the messages' text by the run's tokenizer (bytes, or an estimate of 4 bytes a token where the
+--- target's tokenizer is not known). What the server's chat template adds is not in it.
+---@return integer
+function Conversation:tokens() end
+
+--- Adds a message of any role; `user`, `assistant` and `system` are the usual ways.
+---@param role "system"|"user"|"assistant"
+---@param text perigee.TextLike
+---@return perigee.Conversation self
+function Conversation:add(role, text) end
+
+-- ---------------------------------------------------------------------------------- completions
+
+--- Prompts of text or token ids over the completions API, without a chat template.
+---@class perigee.completions
+local completions = {}
+
+---@class perigee.CompletionsOptions
+---@field model? string default: the fleet's
+---@field route? perigee.Policy default: the plan's
+---@field headers? table<string, string>
+---@field cache_salt? string
+---@field priority? integer
+---@field max_tokens? number default for each `send`
+---@field temperature? number default for each `send`
+---@field stop? string|string[] default for each `send`
+---@field stream? boolean default for each `send`
+---@field ignore_eos? boolean default for each `send`
+---@field timeout? perigee.Quantity|table default for each `send`
+---@field extra? table default for each `send`
+
+--- A sender of prompts.
+---@param vu perigee.Vu
+---@param opts? perigee.CompletionsOptions
+---@return perigee.Completions
+function completions.new(vu, opts) end
+
+--- A sender of prompts; each request is a turn of its own.
+---@class perigee.Completions
+---@field turn integer requests so far
+local Completions = {}
+
+---@class perigee.PromptOptions
+---@field prompt perigee.TextLike|perigee.TextLike[]|integer[] a text, texts to be joined (a shared one is escaped once), or token ids
+---@field max_tokens? number tokens; when given the answer is held to this length (`ignore_eos = false`: not)
+---@field temperature? number
+---@field stop? string|string[]
+---@field stream? boolean default true
+---@field ignore_eos? boolean
+---@field timeout? perigee.Quantity|table as in `vu:http`
+---@field headers? table<string, string>
+---@field cache_salt? string
+---@field priority? integer
+---@field extra? table further fields of the request's body
+
+--- Sends a prompt and waits for the answer. A failure ends the session.
+---@param opts perigee.PromptOptions
+---@return perigee.Reply
+function Completions:send(opts) end
+
+--- The same; a failure is `nil, class, detail`.
+---@param opts perigee.PromptOptions
+---@return perigee.Reply? reply
+---@return perigee.ErrorClass? class
+---@return string? detail
+function Completions:try_send(opts) end
+
+-- ---------------------------------------------------------------------------------------- route
+
+--- Routing policies, for a plan's or a conversation's `route`. A function of yours is a policy too.
+---@class perigee.route
+local route = {}
+
+---@class perigee.Prompt
+---@field api "chat"|"completions"
+---@field conversation perigee.Conversation? for chat
+---@field prompt any for completions: what was asked to be sent
+---@field turn integer
+---@field step integer
+---@field branch integer
+---@field parent integer?
+
+---@class perigee.Route
+---@field replica integer? index of `vu.fleet.replicas`; nil: the gateway
+---@field policy string name, for the rows
+---@field reason string? why, for the rows
+---@field fallback boolean? the first choice was not available
+
+--- One replica, by index or id; without an argument the gateway, else the first replica.
+---@param replica? integer|string
+---@return perigee.Policy
+function route.direct(replica) end
+
+---@class perigee.RoundRobinOptions
+---@field counter? string policies with the same name share a turn; default "round_robin"
+
+--- Each replica in turn, exact over all workers.
+---@param opts? perigee.RoundRobinOptions
+---@return perigee.Policy
+function route.round_robin(opts) end
+
+--- Any replica alike, by a hash of session, branch, turn and step: the same in every run.
+---@return perigee.Policy
+function route.random() end
+
+--- The replica with the fewest of this run's requests in flight, over all workers; ties go to the one that
+--- was picked longest ago.
+---@return perigee.Policy
+function route.least_inflight() end
+
+--- A session stays on one replica, by a hash of its number.
+---@return perigee.Policy
+function route.session_hash() end
+
+--- What is used when nobody says: the gateway, the only replica, or `session_hash`.
+---@return perigee.Policy
+function route.default() end
+
+-- ----------------------------------------------------------------------------------------- tool
+
+--- Simulated tools: how long they take, how much they answer, how often they fail.
+---@class perigee.tool
+local tool = {}
+
+---@class perigee.ToolOptions
+---@field name string
+---@field description? string
+---@field parameters? table a JSON schema; default: an object without properties
+---@field arguments? fun(rng: perigee.Rng): table what a call is given, for `set:pick`
+---@field latency? perigee.Quantity|perigee.Distribution s; default 0
+---@field result_tokens? number|perigee.Distribution size of the answer; default 50
+---@field result? fun(vu: perigee.Vu, arguments: table?): perigee.TextLike makes the answer, instead of `result_tokens`
+---@field failure? perigee.Quantity how often it fails, 0..1; default 0
+---@field error? string what it answers then
+---@field weight? number how often `set:pick` chooses it; default 1
+
+--- A simulated tool.
+---@param opts perigee.ToolOptions
+---@return perigee.Tool
+function tool.new(opts) end
+
+--- Several tools as an agent has them.
+---@param tools perigee.Tool[]
+---@return perigee.ToolSet
+function tool.set(tools) end
+
+--- A simulated tool; may stand among the `tools` of a conversation.
+---@class perigee.Tool
+---@field name string
+---@field schema table as the chat API takes it
+local Tool = {}
+
+--- Waits as long as the tool would and answers. Draws from `vu.rng`: whether it fails, how long it takes, how
+--- much it answers, in this order.
+---@param vu perigee.Vu
+---@param arguments? table handed to `result`
+---@return perigee.TextLike text
+---@return boolean ok false when it failed
+function Tool:run(vu, arguments) end
+
+--- Arguments for a call.
+---@param rng perigee.Rng
+---@return table
+function Tool:arguments(rng) end
+
+--- Tools by name.
+---@class perigee.ToolSet
+---@field schemas table[] for a conversation's `tools`
+---@field names string[]
+local ToolSet = {}
+
+--- The call an agent makes next, by weight.
+---@param vu perigee.Vu
+---@return string name
+---@return table arguments
+function ToolSet:pick(vu) end
+
+--- Runs the tool of that name, as `tool:run`.
+---@param vu perigee.Vu
+---@param name string
+---@param arguments? table
+---@return perigee.TextLike text
+---@return boolean ok
+function ToolSet:run(vu, name, arguments) end
+
+-- ------------------------------------------------------------------------------------------ gen
+
+--- Generated text of exactly so many tokens, and distributions. What is drawn is drawn when the script
+--- asks; the bytes are made later, at first use.
+---@class perigee.gen
+local gen = {}
+
+---@class perigee.TextOptions
+---@field tokens number|perigee.Distribution rounded, at least 1
+---@field seed? string|integer names the text: the same bytes in every session, run and machine
+---@field rng? perigee.Rng draws the text; `seed` or `rng` must be there
+
+--- Text of exactly n tokens for the run's tokenizer (bytes; 4 bytes a token where the target's is not
+--- known). It reads like words and ends in no space.
+---@param opts perigee.TextOptions
+---@return perigee.Text
+function gen.text(opts) end
+
+---@class perigee.WordsOptions
+---@field words number|perigee.Distribution rounded, at least 1
+---@field seed? string|integer
+---@field rng? perigee.Rng `seed` or `rng` must be there
+
+--- Text of exactly n words in lower case.
+---@param opts perigee.WordsOptions
+---@return perigee.Text
+function gen.words(opts) end
+
+---@class perigee.CorpusOptions
+---@field documents integer how many
+---@field tokens number|perigee.Distribution of each
+---@field seed string names the corpus
+
+--- A list of texts, the same everywhere: documents to choose from.
+---@param opts perigee.CorpusOptions
+---@return perigee.Text[]
+function gen.corpus(opts) end
+
+--- A text handle over a string's bytes.
+---@param text perigee.TextLike
+---@return perigee.Text
+function gen.from(text) end
+
+--- Texts joined into one.
+---@param texts perigee.TextLike[]
+---@param separator? perigee.TextLike
+---@return perigee.Text
+function gen.join(texts, separator) end
+
+--- Tokens of a text.
+---@param text perigee.TextLike
+---@return integer tokens
+---@return boolean exact false when the tokenizer is not known and 4 bytes a token were assumed
+function gen.count(text) end
+
+--- A generator named by a seed, for the top level of a script and for tests; in a session there is `vu.rng`.
+---@param seed string|integer
+---@return perigee.Rng
+function gen.rng(seed) end
+
+--- The number that a number, a quantity or a distribution stands for.
+---@param value perigee.Quantity|perigee.Distribution
+---@param rng? perigee.Rng needed for a distribution
+---@return number
+function gen.draw(value, rng) end
+
+---@class perigee.Bounds
+---@field min? perigee.Quantity draws below become this
+---@field max? perigee.Quantity draws above become this
+
+--- Always the same value.
+---@param value perigee.Quantity
+---@return perigee.Distribution
+function gen.fixed(value) end
+
+--- Uniform in [lo, hi).
+---@param lo perigee.Quantity
+---@param hi perigee.Quantity
+---@return perigee.Distribution
+function gen.uniform(lo, hi) end
+
+--- Exponential: waiting times.
+---@param mean perigee.Quantity
+---@param bounds? perigee.Bounds
+---@return perigee.Distribution
+function gen.exp(mean, bounds) end
+
+--- Normal.
+---@param mean perigee.Quantity
+---@param sd perigee.Quantity
+---@param bounds? perigee.Bounds
+---@return perigee.Distribution
+function gen.normal(mean, sd, bounds) end
+
+--- Log-normal by its median and the spread of the logarithm: sizes and service times with a long tail.
+---@param median perigee.Quantity
+---@param sigma number
+---@param bounds? perigee.Bounds
+---@return perigee.Distribution
+function gen.lognormal(median, sigma, bounds) end
+
+--- Ranks 1..n, rank k with weight 1 / k^s: popularity.
+---@param n integer
+---@param s? number default 1
+---@return fun(rng: perigee.Rng): integer
+function gen.zipf(n, s) end
+
+--- One element of a list, by weight.
+---@generic T
+---@param list T[]
+---@param weights? number[] default: all alike
+---@return fun(rng: perigee.Rng): T
+function gen.choice(list, weights) end
+
+-- ----------------------------------------------------------------------------------------- json
+
+--- JSON that keeps integers, key order, and the difference between `{}` and `[]`. Every request body goes
+--- through it, so equal values are equal bytes.
+---@class perigee.json
+---@field null userdata stands for null
+local json = {}
+
+---@class perigee.DecodeOptions
+---@field drop_null? boolean members of objects that are null are left out; default false
+
+--- Reads one JSON text (RFC 8259, strict). Objects and arrays come as tables that remember what they are;
+--- null comes as `json.null`.
+---@param text perigee.TextLike
+---@param opts? perigee.DecodeOptions
+---@return any value nil for bad text
+---@return string? message with line and column
+function json.decode(text, opts) end
+
+---@class perigee.EncodeOptions
+---@field pretty? boolean two-space indentation, for people; default false
+
+--- Canonical JSON: no spaces, numbers as Python prints them, keys of plain tables sorted. A plain table with
+--- keys 1..n is an array, any other an object, also when empty; texts are strings.
+---
+--- Errors: raises, with the path of the culprit, for functions, NaN, infinities and keys that JSON does not have.
+---@param value any
+---@param opts? perigee.EncodeOptions
+---@return string
+function json.encode(value, opts) end
+
+--- An object that keeps its key order: first the pairs of the list, then named fields in sorted order, then
+--- what is assigned later: `object { { "b", 1 }, { "a", 2 } }`.
+---@param fields? table
+---@return table
+function json.object(fields) end
+
+--- An array, also when it is empty.
+---@param items? any[] without holes; `json.null` for an absent one
+---@return table
+function json.array(items) end
+
+--- What perigee.json made of a table.
+---@param value any
+---@return "object"|"array"|nil
+function json.kind(value) end
+
+-- ---------------------------------------------------------------------------------------- stats
+
+--- Statistics as the reports compute them.
+---@class perigee.stats
+local stats = {}
+
+--- The p-quantile with linear interpolation (numpy's default).
+---@param list number[]
+---@param p perigee.Quantity 0..1, or "95%"
+---@return number? value nil for an empty list
+---@return boolean enough whether there are enough values to trust it: 5 / (1 - p)
+function stats.quantile(list, p) end
+
+---@class perigee.MeanOptions
+---@field level? perigee.Quantity of the interval, default 0.95
+---@field by? any[] the group of each value, as its session: values of a group are not independent
+
+--- Mean and its interval: Student's t; with `by` a bootstrap over groups, as the reports do with sessions.
+---@param list number[]
+---@param opts? perigee.MeanOptions
+---@return number? mean nil for an empty list
+---@return number? low nil for fewer than two values (groups)
+---@return number? high
+---@return integer n values, or groups
+function stats.mean_ci(list, opts) end
+
+---@class perigee.HistOptions
+---@field bins? integer equal ones over the range; default 10
+---@field edges? number[] rising, instead of `bins`
+
+---@class perigee.Histogram
+---@field n integer
+---@field edges number[] one more than counts
+---@field counts integer[] edges[i] <= x < edges[i + 1]; the last bin holds its upper edge too
+---@field below integer
+---@field above integer
+
+--- A histogram.
+---@param list number[]
+---@param opts? perigee.HistOptions
+---@return perigee.Histogram
+function stats.hist(list, opts) end
+
+-- --------------------------------------------------------------------------------------- openai
+
+--- What the response of an OpenAI-style server says, by the parser that times a run's requests.
+---@class perigee.openai
+local openai = {}
+
+---@class perigee.ParseOptions
+---@field api? "chat"|"completions"|"responses" default chat
+
+---@class perigee.StreamResult
+---@field sse_events integer events with data; `[DONE]` counts
+---@field comments integer
+---@field ttft_event_index integer? from 0: the first event with any generated output
+---@field first_visible_event_index integer? from 0: the first with visible text
+---@field output_events integer
+---@field token_ids_total integer?
+---@field text string of choice 0
+---@field texts table<string, string> by choice
+---@field reasoning string
+---@field tool_calls table[] index, id, name, arguments
+---@field usage table? prompt, completion, total, cached, reasoning
+---@field finish_reason string?
+---@field finish_reasons table<string, string>
+---@field response_id string?
+---@field error table? kind, message, type, code
+---@field complete boolean
+---@field done_marker boolean
+---@field eof_flush boolean
+
+--- What an event stream says.
+---@param bytes perigee.TextLike
+---@param opts? perigee.ParseOptions
+---@return perigee.StreamResult? result
+---@return string? message when a limit was reached
+function openai.parse_stream(bytes, opts) end
+
+--- What a whole JSON reply says, in the same form.
+---@param bytes perigee.TextLike
+---@param opts? perigee.ParseOptions
+---@return perigee.StreamResult? result
+---@return string? message
+function openai.parse_reply(bytes, opts) end
+
+-- ----------------------------------------------------------------------------------------- test
+
+--- Specs of scripts: `perigee test [--stress] FILE…`. A spec file sees `describe(name, fn)`, `it(name, fn)`,
+--- `before_each(fn)`, `after_each(fn)` and `expect(value)` as globals, and finds modules in its own folder, the
+--- folder above, and `lib/` in both.
+---@class perigee.test
+local test = {}
+
+---@class perigee.FakeOptions
+---@field replies? (string|table|false)[]|fun(request: table): string|table|nil what comes back: a text; a table with fields of perigee.Reply, or `{ class =, detail = }` for a failure; otherwise a default of `max_tokens` tokens
+---@field session? integer number of the session; default 0
+---@field seed? integer|string default 1
+---@field params? table
+---@field shared? any
+---@field fleet? table model, gateway, replicas
+---@field route? perigee.Policy
+
+--- A virtual user that only pretends, in virtual time. What happened is in its fields: `requests` (options,
+--- `body`, and `json`, the decoded body), `slept`, `records`, `checks`, `logs`, `tags`. Children of `all`
+--- and `spawn` run one after the other, each on a clock of its own.
+---@param opts? perigee.FakeOptions
+---@return perigee.Vu
+function test.vu(opts) end
+
+--- Runs one session of a plan on such a user and returns the user.
+---@param plan perigee.PlanOptions
+---@param opts? perigee.FakeOptions
+---@return perigee.Vu
+function test.session(plan, opts) end
+
+--- A value to be judged: the global `expect` of spec files.
+---@param value any
+---@return perigee.Expectation
+function test.expect(value) end
+
+---@class perigee.RunOptions
+---@field stress? boolean the collector runs all the time
+---@field out? { write: fun(self: any, ...: string) } default: standard output
+
+--- Runs spec files, prints a line for each test and `N passed, N failed`.
+---@param files string[]
+---@param opts? perigee.RunOptions
+---@return integer passed
+---@return integer failed
+function test.run(files, opts) end
+
+--- The command `perigee test`.
+---@param args string[]
+---@return integer status
+function test.main(args) end
+
+--- What `expect(value)` returns. Each method raises with both values when it does not hold, and returns the
+--- expectation.
+---@class perigee.Expectation
+local Expectation = {}
+
+--- Equal: tables by content, texts by bytes, JSON objects and arrays apart.
+---@param expected any
+function Expectation:eq(expected) end
+
+--- Not equal.
+---@param other any
+function Expectation:ne(other) end
+
+--- A number within `tolerance` (default 1e-9).
+---@param expected number
+---@param tolerance? number
+function Expectation:near(expected, tolerance) end
+
+--- A number above the bound.
+---@param bound number
+function Expectation:above(bound) end
+
+--- A number below the bound.
+---@param bound number
+function Expectation:below(bound) end
+
+--- A text that matches a Lua pattern.
+---@param pattern string
+function Expectation:matches(pattern) end
+
+--- A text with this part, or a list with this element.
+---@param part any
+function Expectation:contains(part) end
+
+--- nil.
+function Expectation:is_nil() end
+
+--- A value of this type, "integer" and "float" included.
+---@param kind string
+function Expectation:is_a(kind) end
+
+--- Neither nil nor false.
+function Expectation:truthy() end
+
+--- nil or false.
+function Expectation:falsy() end
+
+--- A function that raises; the message, or "class: detail" of a failure, matches the pattern.
+---@param pattern? string a Lua pattern
+function Expectation:errors(pattern) end
+
+return perigee

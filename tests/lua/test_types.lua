@@ -1,0 +1,66 @@
+-- perigee types: files an editor understands, and an existing setting left alone.
+local json = require "perigee.json"
+local types = require "perigee.types"
+
+local function command(...)
+  local said, write, stderr = {}, io.write, io.stderr
+  local function note(...)
+    said[#said + 1] = table.concat { ... }
+  end
+  io.write = note -- luacheck: ignore
+  io.stderr = { write = function(_, ...) note(...) end } -- luacheck: ignore
+  local ok, status = pcall(types.main, { ... })
+  io.write, io.stderr = write, stderr -- luacheck: ignore
+  assert(ok, status)
+  return status, table.concat(said)
+end
+
+local function read(path)
+  local file <close> = assert(io.open(path))
+  return file:read "a"
+end
+
+describe("types", function()
+  it("are valid Lua that does nothing", function()
+    local text = types.definitions()
+    expect(text):contains "---@meta"
+    expect((load(text, "perigee.lua", "t", {}))):is_a "function"
+  end)
+
+  it("come with settings that point at them", function()
+    local settings = json.decode(json.encode(types.settings()))
+    expect(settings["workspace.library"]):eq { ".perigee/types" }
+    expect(settings["runtime.version"]):eq "Lua 5.4"
+  end)
+
+  it("are written once, and again; settings are left alone", function()
+    local core = require "perigee.core"
+    local folder = os.tmpname()
+    os.remove(folder)
+    assert(core.make_folder(folder))
+    local status, said = command(folder)
+    expect(status):eq(0)
+    expect(said):contains(".luarc.json")
+    expect(read(folder .. "/.perigee/types/perigee.lua")):eq(types.definitions())
+    expect(json.decode(read(folder .. "/.luarc.json"))["runtime.version"]):eq "Lua 5.4"
+    local file = assert(io.open(folder .. "/.luarc.json", "w"))
+    file:write "{}"
+    file:close()
+    status, said = command(folder)
+    expect(status):eq(0)
+    expect(said):contains "is there already; it should hold:"
+    expect(read(folder .. "/.luarc.json")):eq "{}"
+    for _, path in ipairs { "/.perigee/types/perigee.lua", "/.perigee/types", "/.perigee", "/.luarc.json", "" } do
+      assert(os.remove(folder .. path))
+    end
+  end)
+
+  it("refuse bad usage", function()
+    expect((command "--prnt")):eq(2)
+    expect((command("a", "b"))):eq(2)
+    local status, said = command "/no/such/folder"
+    expect(status):eq(2)
+    expect(said):contains "No such file"
+    expect((command "--print")):eq(0)
+  end)
+end)
