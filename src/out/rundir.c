@@ -172,3 +172,13 @@ int rundir_copy(const struct rundir *d, const char *source, const char *name, st
   buf_free(&b);
   return rc;
 }
+
+int rundir_open_log(const struct rundir *d, int *fd, struct err *err) {
+  struct buf path;
+  buf_init(&path, BUF_MAX_OWN);
+  buf_printf(&path, "%s/log.txt", d->path);
+  *fd = open(path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  int rc = *fd < 0 ? err_set(err, ERR_IO, "cannot write %s: %s", path.data, strerror(errno)) : 0;
+  buf_free(&path);
+  return rc;
+}

@@ -30,6 +30,9 @@ NODISCARD int rundir_write_value(const struct rundir *d, const char *name, const
 NODISCARD int rundir_copy(const struct rundir *d, const char *source, const char *name,
                           struct err *err);
 
+/* Opens log.txt for appending; the caller closes *fd. */
+NODISCARD int rundir_open_log(const struct rundir *d, int *fd, struct err *err);
+
 /* What run.json must hold for report.lua (all optional; the command adds what else it knows):
  *   id label scenario description simulated seed started duration_s closed_loop
  *   banner [ {name, value} … ]   the effective configuration, line by line, as text

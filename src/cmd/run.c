@@ -1,0 +1,279 @@
+/* run.c: `perigee run`: reads the script, makes sure there is a fleet, runs, and hands over to
+ * runend.c. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cmd/cmd.h"
+#include "cmd/probe.h"
+#include "cmd/runjob.h"
+#include "net/http.h"
+
+#define SIM_START_NS (20 * NS_PER_S)
+
+static int usage(const struct err *err) {
+  return cmd_fail("run", EXIT_USAGE, err);
+}
+
+static int split_sets(struct runjob *job, struct err *err) {
+  const struct options_list *list = &job->options.sets;
+  job->sets = mem_calloc(list->n + 1, sizeof *job->sets);
+  for (size_t i = 0; i < list->n; i++) {
+    const char *eq = strchr(list->items[i], '=');
+    if (!eq || eq == list->items[i])
+      return err_set(err, ERR_INVALID, "--set: \"%s\" is not NAME=VALUE", list->items[i]);
+    job->sets[job->n_sets++] = (struct state_set){
+        .name = mem_strndup(list->items[i], (size_t)(eq - list->items[i])), .value = eq + 1};
+  }
+  return 0;
+}
+
+/* The plan's metrics and objectives into the list, then the expectations against it. */
+static int read_expectations(struct runjob *job, struct err *err) {
+  const struct plan_info *p = &job->plan;
+  int rc = 0;
+  for (size_t i = 0; i < p->n_metrics && !rc; i++)
+    rc = metrics_declare(&job->metrics, p->metrics[i].name, p->metrics[i].text, err);
+  for (size_t i = 0; i < p->n_slo && !rc; i++) {
+    char limit[40];
+    snprintf(limit, sizeof limit, "%.17g", p->slo[i].value);
+    rc = metrics_add_slo(&job->metrics, p->slo[i].name, limit, err);
+  }
+  job->expects = mem_calloc(p->n_expect + 1, sizeof *job->expects);
+  for (size_t i = 0; i < p->n_expect && !rc; i++) {
+    if (!p->expect[i].text)
+      continue;
+    rc =
+        expect_parse(p->expect[i].text, &job->metrics, NULL, 0, &job->expects[job->n_expects], err);
+    if (!rc)
+      job->n_expects++;
+  }
+  if (rc)
+    err_prefix(err, "%s", p->where);
+  return rc;
+}
+
+static int read_script(struct runjob *job, struct err *err) {
+  int rc = split_sets(job, err);
+  if (rc)
+    return rc;
+  job->source = (struct plan_source){.script = job->script,
+                                     .sets = job->sets,
+                                     .n_sets = job->n_sets,
+                                     .store = job->store,
+                                     .print = live_print,
+                                     .print_user = &job->live};
+  rc = bind_plan_load(&job->source, &job->plan, err);
+  if (rc)
+    return rc;
+  job->has_plan = true;
+  job->plan.load.seed = (uint64_t)job->options.seed;
+  return read_expectations(job, err);
+}
+
+/* Options first, then the plan's own target; neither: the built-in fleet, later. */
+static int find_fleet(struct runjob *job, struct err *err) {
+  int rc = fleet_options_build(&job->options.fleet, &job->fleet, err);
+  if (rc || job->fleet.n_replicas || job->fleet.gateway)
+    return rc;
+  for (size_t i = 0; i < job->plan.n_targets && !rc; i++) {
+    rc = fleet_add_replica(&job->fleet, job->plan.targets[i], err);
+    if (rc)
+      err_prefix(err, "%s: target", job->plan.where);
+  }
+  return rc;
+}
+
+static void push(struct options_list *list, const char *item) {
+  MEM_GROW(list->items, list->n, list->cap);
+  list->items[list->n++] = item;
+}
+
+static int start_sim(struct runjob *job, struct err *err) {
+  const struct run_options *o = &job->options;
+  struct options_list args = {0};
+  char replicas[24], seed[24];
+  snprintf(replicas, sizeof replicas, "%lld", (long long)o->sim);
+  snprintf(seed, sizeof seed, "%lld", (long long)o->seed);
+  const char *fixed[] = {"--replicas", replicas, "--seed", seed};
+  for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+    push(&args, fixed[i]);
+  const struct {
+    const char *name, *value;
+  } words[] = {{"--profile", o->profile}, {"--truth", o->truth}, {"--model", job->fleet.model}};
+  for (size_t i = 0; i < ARRAY_LEN(words); i++)
+    if (words[i].value)
+      push(&args, words[i].name), push(&args, words[i].value);
+  for (size_t i = 0; i < o->sim_sets.n; i++)
+    push(&args, "--set"), push(&args, o->sim_sets.items[i]);
+  for (size_t i = 0; i < o->faults.n; i++)
+    push(&args, "--fault"), push(&args, o->faults.items[i]);
+  push(&args, NULL);
+  int rc = simchild_start(&job->sim, args.items, SIM_START_NS, err);
+  mem_free(args.items);
+  if (rc)
+    return rc;
+  job->has_sim = true;
+  const struct value *replica_list = value_get(&job->sim.announce, "replicas");
+  for (size_t i = 0; i < value_count(replica_list) && !rc; i++) {
+    const struct value *r = value_at(replica_list, i);
+    char text[256];
+    snprintf(text, sizeof text, "%s=%s", value_to_string(value_get(r, "id")),
+             value_to_string(value_get(r, "url")));
+    rc = fleet_add_replica(&job->fleet, text, err);
+  }
+  if (!job->fleet.model)
+    job->fleet.model = mem_strdup(value_to_string(value_get(&job->sim.announce, "model")));
+  if (!job->fleet.tokenizer)
+    job->fleet.tokenizer = mem_strdup("bytes");
+  job->fleet.simulated = job->fleet.reports_cached = true;
+  return rc;
+}
+
+static int open_results(struct runjob *job, struct err *err) {
+  char label[128];
+  const char *slash = strrchr(job->script, '/');
+  snprintf(label, sizeof label, "%s",
+           job->options.label ? job->options.label
+           : slash            ? slash + 1
+                              : job->script);
+  size_t len = strlen(label);
+  if (!job->options.label && len > 4 && strcmp(label + len - 4, ".lua") == 0)
+    label[len - 4] = '\0';
+  job->started_wall_ns = clock_wall_ns();
+  int rc = rundir_create(job->options.out, label, job->started_wall_ns, &job->dir, err);
+  if (rc)
+    return rc;
+  rc = rundir_open_log(&job->dir, &job->log_fd, err);
+  if (rc)
+    return rc;
+  log_set_sink(job->log_fd);
+  struct writer_options w = {
+      .dir = job->dir.path, .run_id = job->dir.id, .with_itl = job->options.itl};
+  return writer_start(&w, &job->writer, err);
+}
+
+/* Besides drawing, keeps an eye on the wall clock: a step makes the run invalid. */
+static void on_progress(void *user, const struct run_snapshot *s) {
+  struct runjob *job = user;
+  int64_t step = clock_realtime_offset_ns() - job->clock_offset_ns;
+  if (step < 0)
+    step = -step;
+  if (step > job->clock_step_ns)
+    job->clock_step_ns = step;
+  live_progress(&job->live, s);
+}
+
+static int execute(struct runjob *job, struct err *err) {
+  const struct run_options *o = &job->options;
+  struct run_config config = {.script = job->script,
+                              .binding = bind_state_binding(),
+                              .sets = job->sets,
+                              .n_sets = job->n_sets,
+                              .load = &job->plan.load,
+                              .drain_s = job->plan.drain_s,
+                              .seed = (uint64_t)o->seed,
+                              .workers = (uint32_t)o->workers,
+                              .fleet = &job->fleet,
+                              .store = job->store,
+                              .writer = job->writer,
+                              .precise = o->precise,
+                              .no_kernel_stamps = o->no_kernel_stamps,
+                              .catch_signals = true,
+                              .runaway_ns = (uint64_t)(o->runaway_s * (double)NS_PER_S),
+                              .print = live_print,
+                              .print_user = &job->live,
+                              .progress = on_progress,
+                              .progress_user = job};
+  job->clock_offset_ns = clock_realtime_offset_ns();
+  log_set_stderr(false); /* the live line owns the terminal; log.txt has everything */
+  int rc = run_start(&config, &job->result, err);
+  live_end(&job->live);
+  log_set_stderr(true);
+  job->ran = rc == 0;
+  struct err write_err = {0};
+  if (writer_stop(job->writer, &write_err) && !job->run_error[0])
+    snprintf(job->run_error, sizeof job->run_error, "%s", write_err.text);
+  if (job->has_sim) {
+    char how[80];
+    job->has_sim = false;
+    if (!simchild_stop(&job->sim, how, sizeof how) && !job->run_error[0])
+      snprintf(job->run_error, sizeof job->run_error,
+               "the built-in fleet ended before the run did (%s)", how);
+  }
+  if (job->result.teardown_error[0] && !job->run_error[0])
+    snprintf(job->run_error, sizeof job->run_error, "teardown: %s", job->result.teardown_error);
+  return rc;
+}
+
+/* Everything up to the run; returns −1 to go on, else the exit status. */
+static int prepare(struct runjob *job, struct err *err) {
+  if (http_global_init(err))
+    return cmd_fail("run", 1, err);
+  if (read_script(job, err) || run_options_limits(&job->options, &job->limits, err) ||
+      find_fleet(job, err))
+    return usage(err);
+  if (job->options.plan) {
+    runinfo_print_plan(job);
+    return 0;
+  }
+  bool own = !job->fleet.n_replicas && !job->fleet.gateway;
+  if (own && start_sim(job, err))
+    return cmd_fail("run", 1, err);
+  if (!own && !job->options.no_preflight && probe_fleet(&job->fleet, err))
+    return cmd_fail("run", 1, err);
+  if (open_results(job, err))
+    return cmd_fail("run", 1, err);
+  return -1;
+}
+
+static void clean(struct runjob *job) {
+  char how[80];
+  if (job->has_sim)
+    simchild_stop(&job->sim, how, sizeof how);
+  if (job->ran)
+    run_result_free(&job->result);
+  writer_delete(job->writer);
+  log_set_sink(-1);
+  if (job->log_fd >= 0)
+    close(job->log_fd);
+  rundir_free(&job->dir);
+  for (size_t i = 0; i < job->n_expects; i++)
+    expect_free(&job->expects[i]);
+  mem_free(job->expects);
+  metrics_free(&job->metrics);
+  if (job->has_plan)
+    plan_info_free(&job->plan);
+  store_delete(job->store);
+  for (size_t i = 0; i < job->n_sets; i++)
+    mem_free((char *)(uintptr_t)job->sets[i].name);
+  mem_free(job->sets);
+  fleet_free(&job->fleet);
+  options_free(&run_command, &job->options, &job->args);
+}
+
+int cmd_run(int argc, char **argv) {
+  struct err err = {0};
+  struct runjob job = {.argc = argc, .argv = argv, .log_fd = -1};
+  int rc = run_options_parse(argc, argv, &job.options, &job.args, &err);
+  int status = rc == 1 ? 0 : usage(&err);
+  if (rc == 0) {
+    job.script = job.args.items[0];
+    log_set_level(job.options.verbose ? LOG_INFO : LOG_WARN);
+    live_init(&job.live, job.options.quiet);
+    metrics_init(&job.metrics);
+    job.store = store_new();
+    status = prepare(&job, &err);
+    if (status < 0) {
+      if (execute(&job, &err))
+        status = cmd_fail("run", 1, &err);
+      else
+        status = runend_finish(&job);
+    }
+  }
+  clean(&job);
+  return status;
+}

@@ -1,0 +1,169 @@
+/* runend.c: after the run: summary, expectations, outcome, files, and what is printed. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "bind/script.h"
+#include "cmd/cmd.h"
+#include "cmd/runjob.h"
+#include "out/outcome.h"
+#include "out/summary.h"
+#include "text/json.h"
+
+static struct value build_summary(struct runjob *job) {
+  struct table *table = writer_table(job->writer);
+  for (size_t i = 0; i < job->fleet.n_replicas; i++)
+    table_add_replica(table, job->fleet.replicas[i].id);
+  table_add_window(table, NULL, job->result.window_start_ns, job->result.window_end_ns);
+  struct summary_options options = {
+      .run_id = job->dir.id,
+      .metrics = &job->metrics,
+      .expects = job->expects,
+      .n_expects = job->n_expects,
+      .checks = {.limits = job->limits,
+                 .closed_loop = !job->plan.load.open,
+                 .parity_proven = job->fleet.simulated && job->fleet.tokenizer &&
+                                  strcmp(job->fleet.tokenizer, "bytes") == 0,
+                 .clock_step_ns = job->clock_step_ns,
+                 .descriptor_hits = job->result.client.descriptor_limit_hits},
+      .interrupted = job->result.interrupted,
+      .simulated = job->fleet.simulated,
+      .seed = (uint64_t)job->options.seed,
+      .write_error = job->run_error[0] ? job->run_error : NULL};
+  return summary_build(table, &options);
+}
+
+/* Expectations that are Lua functions see the summary so far. */
+static void judge_functions(struct runjob *job, struct value *summary) {
+  struct value *list = value_get(summary, "expectations");
+  for (size_t i = 0; i < job->plan.n_expect; i++) {
+    if (job->plan.expect[i].text)
+      continue;
+    bool met = false;
+    struct err err = {0};
+    struct buf text;
+    buf_init(&text, 1 << 16);
+    int rc = bind_plan_judge(&job->source, i, summary, &met, &text, &err);
+    char name[64];
+    snprintf(name, sizeof name, "expectation %zu (a function)", i + 1);
+    struct value e = value_object();
+    value_set(&e, "text", value_cstring(name));
+    value_set(&e, "met", value_bool(!rc && met));
+    value_set(&e, "value", value_null());
+    value_set(&e, "reason",
+              rc ? value_cstring(err.text) : value_string(text.data ? text.data : "", text.len));
+    value_push(list, e);
+    buf_free(&text);
+  }
+}
+
+static int decide(struct runjob *job, struct value *summary) {
+  struct outcome_input in = {0};
+  struct outcome outcome;
+  outcome_input_from(summary, &in);
+  if (job->run_error[0])
+    in.run_error = job->run_error;
+  outcome_decide(&in, &outcome);
+  outcome_store(summary, &outcome);
+  return outcome.status;
+}
+
+/* The name under scripts/ of a file: its path below the script's folder, or its last part. */
+static void script_name(const struct runjob *job, const char *path, char *out, size_t size) {
+  const char *slash = strrchr(job->script, '/');
+  size_t dir = slash ? (size_t)(slash - job->script) + 1 : 0;
+  const char *name = path;
+  if (strncmp(name, "./", 2) == 0)
+    name += 2;
+  if (dir && strncmp(path, job->script, dir) == 0)
+    name = path + dir;
+  if (name[0] == '/' || strstr(name, ".."))
+    name = strrchr(name, '/') + 1;
+  snprintf(out, size, "scripts/%s", name);
+}
+
+static int copy_scripts(struct runjob *job, struct err *err) {
+  char name[4096];
+  script_name(job, job->script, name, sizeof name);
+  int rc = rundir_copy(&job->dir, job->script, name, err);
+  for (size_t i = 0; i < job->plan.n_files && !rc; i++) {
+    script_name(job, job->plan.files[i], name, sizeof name);
+    rc = rundir_copy(&job->dir, job->plan.files[i], name, err);
+  }
+  return rc;
+}
+
+static int write_files(struct runjob *job, const struct value *info, const struct value *summary,
+                       struct err *err) {
+  int rc = rundir_write_value(&job->dir, "run.json", info, err);
+  if (!rc)
+    rc = rundir_write_value(&job->dir, "summary.json", summary, err);
+  if (!rc)
+    rc = copy_scripts(job, err);
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  const struct value *args[] = {info, summary};
+  if (!rc)
+    rc = script_text("perigee.report", "markdown", args, 2, &text, err);
+  if (!rc)
+    rc = rundir_write(&job->dir, "report.md", text.data, text.len, err);
+  buf_free(&text);
+  return rc;
+}
+
+static int print_report(const struct runjob *job, const struct value *info,
+                        const struct value *summary, struct err *err) {
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  int rc = 0;
+  if (job->options.json) {
+    json_write_pretty(&text, summary);
+    buf_putc(&text, '\n');
+  } else {
+    bool terminal = isatty(STDOUT_FILENO) != 0;
+    struct winsize size;
+    int64_t width = 100;
+    if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60 &&
+        size.ws_col < 100)
+      width = size.ws_col;
+    struct value options = value_object();
+    value_set(&options, "width", value_int(width));
+    value_set(&options, "color", value_bool(terminal));
+    const struct value *args[] = {info, summary, &options};
+    rc = script_text("perigee.report", "terminal", args, 3, &text, err);
+    value_free(&options);
+  }
+  if (!rc)
+    fwrite(text.data, 1, text.len, stdout);
+  fflush(stdout);
+  buf_free(&text);
+  return rc;
+}
+
+int runend_finish(struct runjob *job) {
+  struct err err = {0};
+  struct value summary = build_summary(job);
+  judge_functions(job, &summary);
+  int status = decide(job, &summary);
+  struct value info = runinfo_value(job);
+  struct err file_err = {0};
+  if (write_files(job, &info, &summary, &file_err)) {
+    fprintf(stderr, "perigee run: %s\n", file_err.text);
+    if (!job->run_error[0]) { /* the status says it too, and so does what is printed */
+      snprintf(job->run_error, sizeof job->run_error, "%s", file_err.text);
+      status = decide(job, &summary);
+    }
+  } else if (job->run_error[0]) {
+    fprintf(stderr, "perigee run: %s\n", job->run_error);
+  }
+  if (print_report(job, &info, &summary, &err)) {
+    fprintf(stderr, "perigee run: the report cannot be made: %s\n", err.text);
+    status = status ? status : 1;
+  }
+  value_free(&info);
+  value_free(&summary);
+  return job->options.exit_codes ? outcome_bisect(status) : status;
+}

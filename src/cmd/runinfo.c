@@ -1,0 +1,267 @@
+/* runinfo.c: what runs: run.json with its banner, and the text of --plan. */
+#include <openssl/evp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/units.h"
+#include "cmd/runjob.h"
+#include "version.h"
+
+static void set_text(struct value *o, const char *key, const char *text) {
+  value_set(o, key, value_cstring(text));
+}
+
+static void add_banner(struct value *list, const char *name, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+
+static void add_banner(struct value *list, const char *name, const char *fmt, ...) {
+  char text[1024];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  struct value line = value_object();
+  set_text(&line, "name", name);
+  set_text(&line, "value", text);
+  value_push(list, line);
+}
+
+/* "r0 http://…, r1 http://…", at most four by name. */
+static void describe_fleet(const struct runjob *job, char *out, size_t size) {
+  const struct fleet *f = &job->fleet;
+  if (f->simulated) {
+    const char *profile = value_to_string(value_get(&job->sim.announce, "profile"));
+    snprintf(out, size, "built-in simulated fleet: %zu replicas of profile %s (simulated)",
+             f->n_replicas,
+             profile                ? profile
+             : job->options.profile ? job->options.profile
+                                    : "tiny");
+    return;
+  }
+  int n = 0;
+  if (f->gateway)
+    n = snprintf(out, size, "gateway %s%s", f->gateway, f->n_replicas ? "; " : "");
+  for (size_t i = 0; i < f->n_replicas && n < (int)size; i++) {
+    if (i == 4) {
+      n += snprintf(out + n, size - (size_t)n, ", and %zu more", f->n_replicas - 4);
+      break;
+    }
+    n += snprintf(out + n, size - (size_t)n, "%s%s %s", i ? ", " : "", f->replicas[i].id,
+                  f->replicas[i].url);
+  }
+}
+
+static struct value banner(const struct runjob *job) {
+  struct value list = value_array();
+  char text[768];
+  add_banner(&list, "scenario", "%s%s%s", job->script, job->plan.description ? ": " : "",
+             job->plan.description ? job->plan.description : "");
+  schedule_describe(&job->plan.load, text, sizeof text);
+  add_banner(&list, "load", "%s", text);
+  if (job->fleet.n_replicas || job->fleet.gateway) {
+    describe_fleet(job, text, sizeof text);
+    add_banner(&list, "fleet", "%s", text);
+  } else {
+    add_banner(&list, "fleet", "built-in simulated fleet, %lld replicas",
+               (long long)job->options.sim);
+  }
+  add_banner(&list, "model", "%s; tokens counted by %s",
+             job->fleet.model ? job->fleet.model : "the first that /v1/models lists",
+             job->fleet.tokenizer ? job->fleet.tokenizer : "the server alone");
+  add_banner(&list, "routing", "%s",
+             job->plan.has_route          ? "the plan's policy"
+             : job->fleet.gateway         ? "the gateway's"
+             : job->fleet.n_replicas == 1 ? "one replica"
+                                          : "session_hash (default)");
+  struct buf params;
+  buf_init(&params, BUF_MAX_OWN);
+  for (size_t i = 0; i < job->plan.n_params; i++)
+    buf_printf(&params, "%s%s=%s", i ? ", " : "", job->plan.params[i].name,
+               job->plan.params[i].value ? job->plan.params[i].value : "nil");
+  if (params.len)
+    add_banner(&list, "parameters", "%.900s", params.data);
+  buf_free(&params);
+  uint32_t workers = job->result.workers        ? job->result.workers
+                     : job->options.workers > 0 ? (uint32_t)job->options.workers
+                                                : run_default_workers();
+  add_banner(&list, "engine", "seed %lld, %u worker%s, perigee %s (%s)",
+             (long long)job->options.seed, workers, workers == 1 ? "" : "s", PERIGEE_VERSION,
+             PERIGEE_COMMIT);
+  if (job->fleet.insecure)
+    add_banner(&list, "tls", "certificates are NOT verified (--insecure)");
+  return list;
+}
+
+/* The command line with what may be a secret masked. */
+static struct value command_line(const struct runjob *job) {
+  struct value list = value_array();
+  value_push(&list, value_cstring("perigee"));
+  value_push(&list, value_cstring("run"));
+  bool mask_next = false;
+  for (int i = 0; i < job->argc; i++) {
+    const char *a = job->argv[i];
+    char masked[256];
+    const char *header = mask_next ? a : strncmp(a, "--header=", 9) == 0 ? a + 9 : NULL;
+    if (header) {
+      snprintf(masked, sizeof masked, "%.*s%.*s: ***", (int)(header - a), a,
+               (int)strcspn(header, ":"), header);
+      a = masked;
+    }
+    mask_next = strcmp(job->argv[i], "--header") == 0;
+    value_push(&list, value_cstring(a));
+  }
+  return list;
+}
+
+static struct value file_entry(const char *path) {
+  struct value entry = value_object();
+  set_text(&entry, "path", path);
+  FILE *f = fopen(path, "rbe");
+  if (!f)
+    return entry;
+  EVP_MD_CTX *md = EVP_MD_CTX_new();
+  unsigned char digest[EVP_MAX_MD_SIZE], chunk[16384];
+  unsigned int len = 0;
+  EVP_DigestInit_ex(md, EVP_sha256(), NULL);
+  for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
+    EVP_DigestUpdate(md, chunk, n);
+  EVP_DigestFinal_ex(md, digest, &len);
+  EVP_MD_CTX_free(md);
+  fclose(f);
+  char hex[2 * EVP_MAX_MD_SIZE + 1];
+  for (unsigned int i = 0; i < len; i++)
+    snprintf(hex + 2 * (size_t)i, 3, "%02x", digest[i]);
+  set_text(&entry, "sha256", hex);
+  return entry;
+}
+
+static struct value fleet_value(const struct fleet *f) {
+  struct value v = value_object();
+  struct value list = value_array();
+  for (size_t i = 0; i < f->n_replicas; i++) {
+    struct value r = value_object();
+    set_text(&r, "id", f->replicas[i].id);
+    set_text(&r, "url", f->replicas[i].url);
+    value_push(&list, r);
+  }
+  value_set(&v, "replicas", list);
+  set_text(&v, "gateway", f->gateway);
+  set_text(&v, "model", f->model);
+  set_text(&v, "tokenizer", f->tokenizer);
+  set_text(&v, "tenant", f->tenant);
+  value_set(&v, "tls_verified", value_bool(!f->insecure));
+  value_set(&v, "http2", value_bool(f->http2));
+  value_set(&v, "simulated", value_bool(f->simulated));
+  return v;
+}
+
+static struct value params_value(const struct plan_info *p) {
+  struct value v = value_object();
+  for (size_t i = 0; i < p->n_params; i++)
+    value_set(&v, p->params[i].name, value_cstring(p->params[i].value));
+  return v;
+}
+
+static struct value load_value(const struct schedule *s) {
+  struct value v = value_object();
+  set_text(&v, "kind", s->open ? "open" : "closed");
+  value_set(&v, s->open ? "rate" : "users", value_double(s->points[0].value));
+  if (s->open)
+    set_text(&v, "arrival", s->constant ? "constant" : "poisson");
+  value_set(&v, "warmup_s", value_double(s->warmup_s));
+  value_set(&v, "duration_s", s->duration_s > 0 ? value_double(s->duration_s) : value_null());
+  value_set(&v, "sessions", s->sessions ? value_int((int64_t)s->sessions) : value_null());
+  if (s->n_points > 1) {
+    struct value points = value_array();
+    for (size_t i = 0; i < s->n_points; i++) {
+      struct value pair = value_array();
+      value_push(&pair, value_double(s->points[i].at_s));
+      value_push(&pair, value_double(s->points[i].value));
+      value_push(&points, pair);
+    }
+    value_set(&v, "points", points);
+  }
+  return v;
+}
+
+static struct value machine_value(void) {
+  struct value v = value_object();
+  struct utsname name;
+  if (uname(&name) == 0) {
+    set_text(&v, "system", name.sysname);
+    set_text(&v, "kernel", name.release);
+    set_text(&v, "machine", name.machine);
+  }
+  value_set(&v, "cores", value_int(sysconf(_SC_NPROCESSORS_ONLN)));
+  return v;
+}
+
+static void set_versions(struct value *v) {
+  struct value versions = value_object();
+  set_text(&versions, "perigee", PERIGEE_VERSION);
+  set_text(&versions, "commit", PERIGEE_COMMIT);
+  value_set(v, "versions", versions);
+}
+
+struct value runinfo_value(const struct runjob *job) {
+  struct value v = value_object();
+  char started[40];
+  clock_format_utc(job->started_wall_ns, started, sizeof started);
+  value_set(&v, "v", value_int(1));
+  set_text(&v, "id", job->dir.id);
+  set_text(&v, "path", job->dir.path);
+  set_text(&v, "label", job->options.label);
+  set_text(&v, "scenario", job->script);
+  set_text(&v, "name", job->plan.name);
+  set_text(&v, "description", job->plan.description);
+  value_set(&v, "simulated", value_bool(job->fleet.simulated));
+  value_set(&v, "interrupted", value_bool(job->result.interrupted));
+  set_text(&v, "started", started);
+  value_set(&v, "duration_s", value_double((double)job->result.ended_ns / (double)NS_PER_S));
+  value_set(&v, "zero_wall_ns", value_int((int64_t)job->result.zero_wall_ns));
+  value_set(&v, "zero_monotonic_ns", value_int((int64_t)job->result.zero_ns));
+  struct value window = value_object();
+  value_set(&window, "start_ns", value_int((int64_t)job->result.window_start_ns));
+  value_set(&window, "end_ns", value_int((int64_t)job->result.window_end_ns));
+  value_set(&v, "window", window);
+  value_set(&v, "closed_loop", value_bool(!job->plan.load.open));
+  value_set(&v, "load", load_value(&job->plan.load));
+  value_set(&v, "params", params_value(&job->plan));
+  value_set(&v, "seed", value_int(job->options.seed));
+  value_set(&v, "workers", value_int(job->result.workers));
+  value_set(&v, "fleet", fleet_value(&job->fleet));
+  value_set(&v, "banner", banner(job));
+  value_set(&v, "command", command_line(job));
+  struct value scripts = value_array();
+  value_push(&scripts, file_entry(job->script));
+  for (size_t i = 0; i < job->plan.n_files; i++)
+    value_push(&scripts, file_entry(job->plan.files[i]));
+  value_set(&v, "scripts", scripts);
+  set_versions(&v);
+  value_set(&v, "host", machine_value());
+  return v;
+}
+
+void runinfo_print_plan(const struct runjob *job) {
+  struct value lines = banner(job);
+  for (size_t i = 0; i < value_count(&lines); i++) {
+    const struct value *line = value_at(&lines, i);
+    printf("%-11s %s\n", value_to_string(value_get(line, "name")),
+           value_to_string(value_get(line, "value")));
+  }
+  value_free(&lines);
+  for (size_t i = 0; i < job->plan.n_expect; i++)
+    printf("%-11s %s\n", i ? "" : "expects",
+           job->plan.expect[i].text ? job->plan.expect[i].text : "(a Lua function)");
+  for (size_t i = 0; i < job->plan.n_params; i++) {
+    const struct plan_word *p = &job->plan.params[i];
+    printf("--set %s=%s%s%s\n", p->name, p->value ? p->value : "", p->doc ? "   " : "",
+           p->doc ? p->doc : "");
+  }
+}

@@ -1,0 +1,62 @@
+/* runjob.h: one `perigee run` from its options to its exit status: what the parts of the command
+ * share.
+ *
+ * run.c goes through it in order; runinfo.c says what runs (run.json, the banner, --plan); runend.c
+ * makes the summary, the files and the status. */
+#ifndef CMD_RUNJOB_H
+#define CMD_RUNJOB_H
+
+#include "bind/plan.h"
+#include "cmd/live.h"
+#include "cmd/runopts.h"
+#include "cmd/simchild.h"
+#include "out/expect.h"
+#include "out/metrics.h"
+#include "out/rundir.h"
+#include "out/writer.h"
+#include "run/run.h"
+
+struct runjob {
+  struct run_options options;
+  struct options_list args; /* args.items[0]: the script */
+  int argc;
+  char **argv;
+  const char *script;
+  /* what the script says */
+  struct state_set *sets;
+  size_t n_sets;
+  struct store *store;
+  struct plan_source source;
+  struct plan_info plan;
+  bool has_plan;
+  struct metrics metrics;
+  struct expect *expects; /* of the expectations that are text, in order */
+  size_t n_expects;
+  struct checks_limits limits;
+  /* where it goes */
+  struct fleet fleet;
+  struct simchild sim;
+  bool has_sim;
+  /* the run */
+  struct rundir dir;
+  int log_fd;
+  struct writer *writer;
+  struct live_line live;
+  struct run_result result;
+  bool ran; /* run_start returned 0 */
+  int64_t clock_offset_ns, clock_step_ns;
+  uint64_t started_wall_ns;
+  char run_error[512]; /* what makes the run fail although it took place; "" = nothing */
+};
+
+/* ---- runinfo.c ---- */
+/* run.json; the caller frees. */
+struct value runinfo_value(const struct runjob *job);
+/* Prints what would run. */
+void runinfo_print_plan(const struct runjob *job);
+
+/* ---- runend.c ---- */
+/* Summary, expectations, outcome, files, what is printed. Returns the exit status. */
+int runend_finish(struct runjob *job);
+
+#endif
