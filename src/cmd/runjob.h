@@ -46,7 +46,7 @@ struct runjob {
   bool ran; /* run_start returned 0 */
   int64_t clock_offset_ns, clock_step_ns;
   uint64_t started_wall_ns;
-  char run_error[512]; /* what makes the run fail although it took place; "" = nothing */
+  char run_error[1024]; /* what makes the run fail although it took place; "" = nothing */
 };
 
 /* ---- runinfo.c ---- */
