@@ -36,6 +36,7 @@ struct http_target {
   struct resolve *resolve; /* while TARGET_RESOLVING */
   struct line naming;      /* requests that wait for the name */
   char *pinned;            /* "host:port:address,…" for libcurl; NULL: nothing to pin */
+  uint32_t pin_serial;     /* counts changes of pinned */
 
   struct h1_pool *h1;          /* h1_pool.c's */
   struct full_line *full_line; /* curl_multi.c's */
@@ -63,6 +64,8 @@ bool http_target_reports(const struct http_target *t);
 
 /* resolve.c: starts resolving t's name; requests wait in t->naming. Calls http_target_named. */
 NODISCARD int http_resolve_start(struct http_target *t, struct err *err);
+/* One address answered: from here on it is the only one. */
+void http_resolve_settle(struct http_target *t, const char *address);
 /* Forgets the target; the system's thread may still be at it. */
 void http_resolve_drop(struct resolve *resolve);
 /* http.c: the name is pinned, or `problem` says why not: starts or ends those who wait. */

@@ -4,8 +4,8 @@
  * the easy handle is free for the next connection. A TLS connection stays with its easy handle,
  * because closing that would reset the session below us; it is only used through its SSL object,
  * caught when the handshake is done. Each easy handle has a connection cache of its own (a share):
- * in a common one libcurl closes idle connections on which bytes wait or which are two minutes old,
- * and ours look idle to it. */
+ * in a common one libcurl closes connections that are idle for two minutes or that the server has
+ * closed, whenever it makes another one, and ours look idle to it. */
 #include <curl/curl.h>
 #include <openssl/ssl.h>
 #include <unistd.h>
@@ -23,6 +23,7 @@ struct connecting {
   CURLSH *share;
   struct http_target *target; /* whose settings the easy handle has */
   struct curl_slist *pinned;
+  uint32_t pin_serial;
   connect_fn *fn;
   void *user;
   SSL *ssl;
@@ -98,11 +99,12 @@ static struct connecting *op_new(struct connector *k) {
 /* What is the same for every connection to a target; kept while the handle serves that target. */
 static void settle(struct connecting *op, struct http_target *t) {
   CURL *e = op->easy;
-  if (op->target == t)
+  if (op->target == t && op->pin_serial == t->pin_serial)
     return;
   curl_easy_reset(e);
   curl_slist_free_all(op->pinned);
   op->target = t;
+  op->pin_serial = t->pin_serial;
   curl_setup_target(e, t, &op->pinned);
   curl_easy_setopt(e, CURLOPT_SHARE, op->share);
   curl_easy_setopt(e, CURLOPT_URL, t->base);
@@ -163,6 +165,9 @@ static void hand_over(struct connecting *op) {
   if (op->result == CURLE_OK)
     op->result = curl_easy_getinfo(op->easy, CURLINFO_ACTIVESOCKET, &op->fd);
   if (op->result == CURLE_OK && op->fd != CURL_SOCKET_BAD) {
+    char *address = NULL;
+    curl_easy_getinfo(op->easy, CURLINFO_PRIMARY_IP, &address);
+    http_resolve_settle(op->target, address);
     curl_loop_forget(op->connector->client, op->fd);
     if (op->ssl) {
       fn(user, op, op->fd, op->ssl, SAMPLE_OK, NULL);

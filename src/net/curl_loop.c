@@ -7,6 +7,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -17,7 +18,7 @@ struct curl_fd {
   struct curl_loop *owner; /* NULL: not one of libcurl's */
   struct loop_fd *watch;   /* NULL: not watched */
   unsigned wanted;         /* what libcurl waits for now */
-  bool lazy;               /* opened by us: we learn when it is closed */
+  ino_t inode;             /* which socket it is; 0: not opened by us */
 };
 
 struct curl_fds {
@@ -90,13 +91,28 @@ static void on_ready(struct loop_fd *watch, void *user, unsigned events, uint64_
       stamp_ns);
 }
 
+static int watch(struct curl_fd *f, int fd) {
+  struct err err;
+  if (!loop_fd_open(f->owner->client->loop, fd, f->wanted, on_ready, f, &f->watch, &err))
+    return 0;
+  log_warn("libcurl multi: %s", err.text);
+  return -1;
+}
+
+/* Whether it is still the socket that was opened: libcurl closes those that never got connected
+ * without a word, and the number may be another one's by now. */
+static bool still_open(const struct curl_fd *f, int fd) {
+  struct stat st;
+  return f->inode && fstat(fd, &st) == 0 && st.st_ino == f->inode;
+}
+
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *unused) {
   (void)easy;
   (void)unused;
   struct curl_loop *k = user;
   struct curl_fd *f = entry_of(k->client, fd, what != CURL_POLL_REMOVE);
   if (what == CURL_POLL_REMOVE) {
-    if (f && f->lazy)
+    if (f && still_open(f, fd))
       f->wanted = 0;
     else if (f)
       curl_loop_forget(k->client, fd);
@@ -104,15 +120,9 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *u
   }
   f->owner = k;
   f->wanted = (what & CURL_POLL_IN ? LOOP_READ : 0) | (what & CURL_POLL_OUT ? LOOP_WRITE : 0);
-  if (f->watch) {
-    loop_fd_want(f->watch, f->wanted);
-    return 0;
-  }
-  struct err err;
-  if (loop_fd_open(k->client->loop, fd, f->wanted, on_ready, f, &f->watch, &err)) {
-    log_warn("libcurl multi: %s", err.text);
-    return -1;
-  }
+  if (!f->watch)
+    return watch(f, fd);
+  loop_fd_want(f->watch, f->wanted);
   return 0;
 }
 
@@ -153,6 +163,8 @@ void curl_loop_free(struct curl_loop *k) {
   loop_timer_clear(k->client->loop, &k->timer);
 }
 
+/* The number of a socket that libcurl closed a moment ago (::1 refused, say) may come back at once.
+ * It then believes that its interest in it still stands and does not ask again. */
 int curl_loop_open_socket(struct curl_loop *k, int family, int type, int protocol, int *os_errno) {
   int fd = socket(family, type | SOCK_CLOEXEC, protocol);
   if (fd < 0) {
@@ -160,8 +172,15 @@ int curl_loop_open_socket(struct curl_loop *k, int family, int type, int protoco
     return -1;
   }
   struct curl_fd *f = entry_of(k->client, fd, true);
+  struct stat st;
   f->owner = k;
-  f->lazy = true;
+  f->inode = fstat(fd, &st) == 0 ? st.st_ino : 0;
+  if (f->watch) {
+    loop_fd_close(f->watch);
+    f->watch = NULL;
+    if (f->wanted)
+      watch(f, fd);
+  }
   if (k->client->options.kernel_stamps)
     kstamp_enable(fd);
   return fd;

@@ -40,6 +40,7 @@ struct flight {        /* one request on its way */
   CURLU *url;
   struct http_target *target; /* whose settings the handle has */
   struct curl_slist *pinned, *headers;
+  uint32_t pin_serial;
   struct buf gather; /* body bytes of this action */
   size_t in_bytes;   /* of headers and body in this action */
   size_t out_part, out_offset;
@@ -114,7 +115,6 @@ static int on_close(void *user, curl_socket_t fd) {
 /* A connection is ready. Called again for a redirect, and when libcurl found an idle connection
  * closed and repeats the request on another. */
 static int on_ready(void *user, char *ip, char *local_ip, int port, int local_port) {
-  (void)ip;
   (void)local_ip;
   (void)port;
   (void)local_port;
@@ -129,8 +129,11 @@ static int on_ready(void *user, char *ip, char *local_ip, int port, int local_po
   if (!f->head_seen)
     http_exchange_connected(x, reused ? x->request->stamp_ns[STAMP_START] : loop_refresh(loop),
                             reused);
-  if (connects > f->connects)
+  if (connects > f->connects) {
     x->client->stats.connections_opened++;
+    if (!f->head_seen) /* not the address of a redirect's target */
+      http_resolve_settle(x->target, ip);
+  }
   f->connects = connects;
   f->connected_once = true;
   f->head_seen = false;
@@ -244,11 +247,12 @@ static struct flight *flight_new(void) {
  */
 static void settle(struct flight *f, struct http_target *t) {
   CURL *e = f->easy;
-  if (f->target == t)
+  if (f->target == t && f->pin_serial == t->pin_serial)
     return;
   curl_easy_reset(e);
   curl_slist_free_all(f->pinned);
   f->target = t;
+  f->pin_serial = t->pin_serial;
   curl_setup_target(e, t, &f->pinned);
   curl_url_set(f->url, CURLUPART_URL, t->base, 0);
   curl_easy_setopt(e, CURLOPT_CURLU, f->url);
@@ -483,6 +487,8 @@ static void tell_end(struct flight *f) {
     return;
   }
   bool connected = x->request->stamp_ns[STAMP_CONNECTED] != SAMPLE_NEVER;
+  if (rc == CURLE_RECV_ERROR && !x->headers_done && strstr(f->said, " alert "))
+    rc = CURLE_SSL_CONNECT_ERROR; /* TLS 1.3: a refused client certificate shows here */
   enum sample_error error =
       curl_setup_failure(x->target, f->easy, (int)rc, f->os_errno, f->said, text);
   if (!connected || (error == SAMPLE_TLS && !x->headers_done)) {

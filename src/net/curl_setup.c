@@ -63,8 +63,11 @@ static bool is_tls(CURLcode code) {
 }
 
 static void tls_text(const struct http_target *t, CURLcode code, const char *said, char *text) {
-  static const char problem[] = "SSL certificate problem: ";
+  static const char problem[] = "SSL certificate problem: ", routines[] = "routines::";
   bool verify = strncmp(said, problem, sizeof problem - 1) == 0;
+  const char *inner = strstr(said, routines); /* "error:0A00010B:SSL routines::text, errno 0" */
+  if (inner)
+    said = inner + sizeof routines - 1;
   if (verify)
     said += sizeof problem - 1;
   const char *hint = "";
@@ -78,10 +81,11 @@ static void tls_text(const struct http_target *t, CURLcode code, const char *sai
     hint = "; does the server speak plain http there?";
   else if (strstr(said, "certificate required") || strstr(said, "handshake failure"))
     hint = t->cert_file ? "" : "; does it ask for a client certificate?";
-  snprintf(text, CURL_FAILURE_BYTES, "%s: %s%s",
+  const char *end = strstr(said, ", errno ");
+  snprintf(text, CURL_FAILURE_BYTES, "%s: %.*s%s",
            verify || code == CURLE_PEER_FAILED_VERIFICATION ? "certificate not accepted"
                                                             : "TLS failed",
-           said, hint);
+           (int)(end ? end - said : (ptrdiff_t)strlen(said)), said, hint);
 }
 
 static void connect_text(const struct http_target *t, int why, const char *said, char *text) {

@@ -10,7 +10,6 @@
 #include <strings.h>
 
 #include "base/mem.h"
-#include "base/units.h"
 #include "net/client.h"
 #include "net/curl_loop.h"
 
@@ -446,6 +445,14 @@ void http_exchange_arm(struct http_exchange *x) {
     loop_timer_set(x->client->loop, &x->timer, d.due_ns);
 }
 
+/* A timeout as it was set: "50 ms", "1.5 s". */
+static void format_timeout(uint64_t ns, char *out, size_t size) {
+  if (ns < NS_PER_S)
+    snprintf(out, size, "%g ms", (double)ns / 1e6);
+  else
+    snprintf(out, size, "%g s", (double)ns / 1e9);
+}
+
 static void time_out(struct http_exchange *x, enum sample_error error) {
   const struct http_timeouts *t = &x->request->timeouts;
   char length[32];
@@ -453,26 +460,26 @@ static void time_out(struct http_exchange *x, enum sample_error error) {
   x->request->error = error;
   switch (error) {
   case SAMPLE_TIMEOUT_CONNECT:
-    units_format_seconds((double)t->connect_ns / 1e9, length, sizeof length);
+    format_timeout(t->connect_ns, length, sizeof length);
     http_outcome_detail(x, false,
                         "no connection within %s (connect timeout); is the address right, and "
                         "does a firewall drop it?",
                         length);
     break;
   case SAMPLE_TIMEOUT_FIRST_BYTE:
-    units_format_seconds((double)t->first_byte_ns / 1e9, length, sizeof length);
+    format_timeout(t->first_byte_ns, length, sizeof length);
     http_outcome_detail(x, true, "no byte of the reply within %s (first-byte timeout)%s", length,
                         x->request->stamp_ns[STAMP_SENT] == SAMPLE_NEVER
                             ? "; the request was not yet sent whole"
                             : "");
     break;
   case SAMPLE_TIMEOUT_IDLE:
-    units_format_seconds((double)t->idle_ns / 1e9, length, sizeof length);
+    format_timeout(t->idle_ns, length, sizeof length);
     http_outcome_detail(x, true, "nothing came for %s (idle timeout) after %llu bytes", length,
                         (unsigned long long)x->received_body);
     break;
   default:
-    units_format_seconds((double)t->total_ns / 1e9, length, sizeof length);
+    format_timeout(t->total_ns, length, sizeof length);
     http_outcome_detail(x, true, "not done within %s (total timeout)", length);
   }
   finish_and_tell(x);

@@ -1,8 +1,9 @@
 /* resolve.c: a target's name, asked for once and pinned.
  *
  * A thousand users who start together must not start a thousand look-ups, and a run must not wander
- * to another address half-way. All addresses are kept, in the system's order: libcurl tries them in
- * turn. The look-up runs on libuv's thread pool; one that was dropped ends by itself. */
+ * to another address half-way. All addresses are kept, in the system's order, until one of them has
+ * answered: libcurl tries them in turn, and waits 200 ms before the second of a family. The look-up
+ * runs on libuv's thread pool; one that was dropped ends by itself. */
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,6 +70,17 @@ int http_resolve_start(struct http_target *t, struct err *err) {
   }
   t->resolve = resolve;
   return 0;
+}
+
+void http_resolve_settle(struct http_target *t, const char *address) {
+  if (!t->pinned || !strchr(t->pinned, ',') || !address || !*address)
+    return;
+  struct buf b;
+  buf_init(&b, BUF_MAX_OWN);
+  buf_printf(&b, strchr(address, ':') ? "%s:%u:[%s]" : "%s:%u:%s", t->name, t->name_port, address);
+  mem_free(t->pinned);
+  t->pinned = buf_take(&b, NULL);
+  t->pin_serial++;
 }
 
 void http_resolve_drop(struct resolve *resolve) {

@@ -132,24 +132,27 @@ static inline int peer_accept(struct peer *p) {
   return fd;
 }
 
-/* One whole request; false at the end of the connection. */
+/* One whole request, kept as p->request; false at the end of the connection. */
 static inline bool peer_read(struct peer *p, int fd) {
-  p->request_len = 0;
+  static _Thread_local char in[1 << 17];
+  size_t len = 0, want = 0;
   for (;;) {
-    p->request[p->request_len] = '\0';
-    char *end = strstr(p->request, "\r\n\r\n");
+    in[len] = '\0';
+    char *end = strstr(in, "\r\n\r\n");
     if (end) {
-      char *length = strcasestr(p->request, "content-length:");
-      size_t want = length && length < end ? strtoul(length + 15, NULL, 10) : 0;
-      p->body_len = want;
-      if (p->request_len >= (size_t)(end + 4 - p->request) + want)
+      char *length = strcasestr(in, "content-length:");
+      want = length && length < end ? strtoul(length + 15, NULL, 10) : 0;
+      if (len >= (size_t)(end + 4 - in) + want)
         break;
     }
-    ssize_t n = read(fd, p->request + p->request_len, sizeof p->request - 1 - p->request_len);
+    ssize_t n = read(fd, in + len, sizeof in - 1 - len);
     if (n <= 0)
       return false;
-    p->request_len += (size_t)n;
+    len += (size_t)n;
   }
+  memcpy(p->request, in, len + 1);
+  p->request_len = len;
+  p->body_len = want;
   __atomic_add_fetch(&p->requests, 1, __ATOMIC_RELEASE);
   return true;
 }
