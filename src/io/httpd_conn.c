@@ -110,7 +110,7 @@ void httpd_conn_drain(struct httpd_conn *c) {
 static void feed(struct httpd_conn *c, const char *data, size_t len) {
   struct httpd_parser *p = &c->request.parser;
   c->feeding = true;
-  while (len && c->state == HTTPD_IDLE && !c->cut) {
+  while (len && c->state == HTTPD_IDLE && !c->cut && !c->lost) {
     size_t used;
     enum httpd_parse got = httpd_parser_feed(p, data, len, &used);
     data += used;

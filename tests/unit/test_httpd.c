@@ -2,6 +2,8 @@
  */
 #include "check.h"
 
+#include <netinet/tcp.h>
+
 #include "httpd_peer.h"
 
 static void on_close(struct httpd_request *req, void *user) {
@@ -163,6 +165,35 @@ static void a_paused_port_refuses_and_comes_back(void **state) {
   assert_int_equal(p.requests, 4);
 }
 
+/* The server's end of our connection, looked up among the process's descriptors. */
+static int server_side(int fd) {
+  struct sockaddr_in ours, theirs;
+  socklen_t len = sizeof ours;
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&ours, &len), 0);
+  for (int i = 3; i < 1024; i++) {
+    len = sizeof theirs;
+    if (getpeername(i, (struct sockaddr *)&theirs, &len) == 0 && theirs.sin_family == AF_INET &&
+        theirs.sin_port == ours.sin_port)
+      return i;
+  }
+  fail_msg("the server's end of the connection is nowhere");
+  return -1;
+}
+
+/* Or small chunks would wait for the client's acknowledgement. */
+static void nagle_is_off(void **state) {
+  (void)state;
+  struct peer p;
+  start(&p);
+  int fd = peer_connect(&p), on = 0;
+  socklen_t len = sizeof on;
+  expect_ok(fd);
+  assert_int_equal(getsockopt(server_side(fd), IPPROTO_TCP, TCP_NODELAY, &on, &len), 0);
+  assert_int_equal(on, 1);
+  close(fd);
+  peer_stop(&p);
+}
+
 /* ---- closing ---- */
 
 static void close_server(struct peer *p) {
@@ -225,6 +256,7 @@ int main(void) {
       cmocka_unit_test(ipv6_works),
       cmocka_unit_test(on_accept_may_refuse_with_a_reset),
       cmocka_unit_test(a_paused_port_refuses_and_comes_back),
+      cmocka_unit_test(nagle_is_off),
       cmocka_unit_test(closing_ends_every_connection),
       cmocka_unit_test(a_handler_may_close_the_server),
       cmocka_unit_test(many_connections_at_once),
