@@ -34,6 +34,7 @@ static void print_help(FILE *out) {
 
 int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write(2), not an end */
+  signal(SIGXFSZ, SIG_IGN); /* and so is a file-size limit */
   const char *name = argc > 1 ? argv[1] : "";
   if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
     printf("perigee %s (%s)\n", PERIGEE_VERSION, PERIGEE_COMMIT);

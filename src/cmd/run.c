@@ -259,7 +259,7 @@ int cmd_run(int argc, char **argv) {
   struct err err = {0};
   struct runjob job = {.argc = argc, .argv = argv, .log_fd = -1};
   int rc = run_options_parse(argc, argv, &job.options, &job.args, &err);
-  int status = rc == 1 ? 0 : usage(&err);
+  int status = rc < 0 ? usage(&err) : 0;
   if (rc == 0) {
     job.script = job.args.items[0];
     log_set_level(job.options.verbose ? LOG_INFO : LOG_WARN);

@@ -137,7 +137,6 @@ static void start_phase(struct schedule_arrivals *a, bool warm) {
   a->warm = warm;
   a->next = warm ? SCHEDULE_WARMUP_BASE : 0;
   a->at_s = 0;
-  a->started = false;
   rng_init(&a->rng, a->schedule->seed, warm ? WARMUP_STREAM : ARRIVAL_STREAM);
 }
 
@@ -183,19 +182,22 @@ static double sum_reaches(const struct schedule *s, double at_s, double need) {
 bool schedule_arrivals_next(struct schedule_arrivals *a, struct schedule_session *out) {
   const struct schedule *s = a->schedule;
   while (!a->over) {
-    double need = a->started ? 1 : 0;
-    if (!s->constant)
-      need = rng_exp(&a->rng, 1);
     double end = a->warm ? s->warmup_s : s->duration_s > 0 ? s->duration_s : INFINITY;
-    double at;
-    if (a->warm) /* level at the curve's first value */
-      at = s->points[0].value > 0 ? a->at_s + need / s->points[0].value : INFINITY;
+    /* Even arrivals are counted from the phase's start, so that no error adds up; random ones from
+     * the arrival before. The warm-up is level at the curve's first value. */
+    double from = s->constant ? 0 : a->at_s, need;
+    if (s->constant)
+      need = (double)(a->next - (a->warm ? SCHEDULE_WARMUP_BASE : 0));
     else
-      at = sum_reaches(s, a->at_s, need);
+      need = rng_exp(&a->rng, 1);
+    double at;
+    if (a->warm)
+      at = s->points[0].value > 0 ? from + need / s->points[0].value : INFINITY;
+    else
+      at = sum_reaches(s, from, need);
     bool enough = !a->warm && s->sessions > 0 && a->next >= s->sessions;
     if (at < end && !enough) {
       a->at_s = at;
-      a->started = true;
       double since_start = a->warm ? at : s->warmup_s + at;
       *out = (struct schedule_session){
           .session = a->next++, .at_ns = (uint64_t)(since_start * 1e9), .measured = !a->warm};

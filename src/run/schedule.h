@@ -63,7 +63,6 @@ struct schedule_arrivals {
   uint64_t next;   /* number of the next session of this phase */
   double at_s;     /* of the last arrival, since the curve's (or the warm-up's) start */
   bool warm, over; /* still in the warm-up; none left */
-  bool started;    /* an arrival of this phase was made */
 };
 /* Borrows the schedule. */
 void schedule_arrivals_init(struct schedule_arrivals *a, const struct schedule *s);
