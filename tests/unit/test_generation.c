@@ -182,7 +182,7 @@ static void test_times_of_the_fixed_profile(void **state) {
   (void)state;
   double best_ttft = 1e9, best_e2e = 1e9; /* lateness only adds */
   for (int i = 0; i < 5; i++) {
-    char prompt[8];
+    char prompt[16];
     snprintf(prompt, sizeof prompt, "t%d", i);
     struct simtest_answer a = complete(&fixed, prompt, ",\"max_tokens\":1");
     double ttft = (double)(a.first_ns - a.sent_ns) / 1e6;
