@@ -35,7 +35,7 @@ BIN := $(BUILD)/perigee
 UNIT_NAMES := $(if $(T),$(T),$(sort $(foreach f,$(notdir $(SRCS:.c=)),$(if $(wildcard tests/unit/test_$(f).c),test_$(f)))))
 UNIT_BINS := $(UNIT_NAMES:%=$(BUILD)/unit/%)
 
-.PHONY: all help deps deps-test demo test check unit lua-test e2e clock-test soak bench asan tsan alloc-test fuzz \
+.PHONY: all help deps deps-test demo test check unit lua-test e2e clock-test soak bench bench-bins asan tsan alloc-test fuzz \
 	fuzz-short install uninstall clean format docs lint tidy
 
 all: $(BIN)
@@ -101,7 +101,7 @@ $(BUILD)/gen/version.h: FORCE
 
 FORCE:
 
--include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(UNIT_BINS:=.d)
+-include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(UNIT_BINS:=.d) $(wildcard $(BUILD)/bench/*.d)
 
 # ----------------------------------------------------------------------------------------- demo
 
@@ -160,7 +160,16 @@ fuzz: fuzz-bins ## run every libFuzzer target for FUZZ_SECONDS each
 fuzz-short: fuzz-bins ## every fuzzer over its corpus and for a few seconds
 	@tests/fuzz/run 5
 
-bench: $(BIN) ## measure speed and accuracy against the targets, side by side (BENCH="row row" for some)
+# Programs of the bench: peers and micro-measurements.
+BENCH_BINS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))
+
+$(BUILD)/bench/%: tests/bench/%.c $(ARCHIVE)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(LDFLAGS) $(ARCHIVE) $(SYS_LIBS)
+
+bench-bins: $(BENCH_BINS)
+
+bench: $(BIN) bench-bins ## measure speed and accuracy against the targets, side by side (BENCH="row row" for some)
 	@tests/bench/run $(BENCH)
 
 # --------------------------------------------------------------------------------------- checks

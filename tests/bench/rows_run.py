@@ -1,0 +1,140 @@
+"""Rows of the run itself: lateness, memory, start, long conversations. Each beside what the machine does without us."""
+import os
+import signal
+import socket
+import time
+
+import measure
+from measure import PERIGEE, Failed, Server, Skip, median, number, pinned, program, read, run
+
+import subprocess
+
+
+def lateness(ctx):
+    """Sessions' starts minus their schedule, beside a bare timerfd with Poisson arrivals of the same rate."""
+    for rate in ctx.scale((1000, 10000, 50000), (1000, 10000)):
+        with measure.Folder() as folder:
+            def ours():
+                r = measure.perigee(folder, "empty.lua", "http://127.0.0.1:9", rate=rate, seconds=ctx.seconds)
+                m = r.metric("start_lag")
+                return m["p50"] * 1e6, m["p99"] * 1e6, r.check("worker_cpu")
+
+            def floor():
+                f = run([program("timer_floor"), str(rate), str(ctx.seconds)]).json
+                return f["p50_us"], f["p99_us"], f["cpu"]
+
+            mine, bare = ctx.in_turn(ours, floor)
+        goals = {0: ("<=", 30), 1: ("<=", 300)} if rate == 10000 else {}
+        for i, name in enumerate(("p50", "p99")):
+            ctx.add("lateness", f"{rate} arrivals/s, {name}", [m[i] for m in mine], "µs", *goals.get(i, ()),
+                    beside=f"bare timerfd {number(median([b[i] for b in bare]))} µs" + (
+                        f", worker at {100 * median([m[2] for m in mine]):.0f} % of a core" if i else ""))
+
+
+# ------------------------------------------------------------------------------------------ memory
+
+def descriptors(process):
+    try:
+        return len(os.listdir(f"/proc/{process.pid}/fd"))
+    except OSError:
+        return 0
+
+
+def rss_at_rest(folder, users):
+    """Bytes of a run whose users each hold an open connection and sleep; the run is interrupted then."""
+    seen = []
+
+    def watch(process):
+        deadline, idle = time.monotonic() + 90, 0
+        while time.monotonic() < deadline and process.poll() is None and idle < 4:
+            before = server.cpu_s()
+            time.sleep(0.5)
+            quiet = descriptors(process) >= users and server.cpu_s() - before < 0.002
+            idle = idle + 1 if quiet else 0
+        status = read(f"/proc/{process.pid}/status")
+        if idle < 4 or "VmRSS" not in status:
+            process.kill()
+            return
+        seen.append(int(status.split("VmRSS:")[1].split()[0]) * 1024)
+        process.send_signal(signal.SIGINT)
+
+    with Server(program("sse_server")) as server:
+        measure.perigee(folder, "idle.lua", server.url, users=users, while_running=watch)
+    if not seen:
+        raise Failed(f"{users} users did not get their connections")
+    return seen[0]
+
+
+def memory(ctx):
+    users = ctx.scale(10000, 1000)
+    if measure.raise_descriptor_limit() < users + 200:
+        raise Skip(f"{users} connections need more descriptors than `ulimit -Hn` allows")
+    each = []
+    with measure.Folder() as folder:
+        for _ in range(min(ctx.n, 3)):
+            one = rss_at_rest(folder, 1)
+            each.append((rss_at_rest(folder, users) - one) / (users - 1) / 1024)
+    ctx.add("memory", f"{users} idle users, each", each, "KiB", "<=", 16, f"{one / 2**20:.1f} MiB with one user",
+            "resident, without the kernel's socket buffers")
+
+
+# ------------------------------------------------------------------------------------------- start
+
+def first_request_ms(command, listener, cwd):
+    """From before exec to the first byte of a request; the process is ended then."""
+    begin = time.monotonic_ns()
+    p = subprocess.Popen(pinned(measure.CLIENT_CORE, command), cwd=cwd, stdin=subprocess.DEVNULL,
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        connection, _ = listener.accept()
+        if not connection.recv(1):
+            raise Failed("the connection was closed without a request")
+        end = time.monotonic_ns()
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        connection.close()
+    except socket.timeout:
+        raise Failed(f"{command[0]}: no request in 10 s") from None
+    finally:
+        p.terminate()
+        p.communicate()
+    return (end - begin) / 1e6
+
+
+def start(ctx):
+    with measure.Folder() as folder, socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
+        listener.settimeout(10)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        ours, theirs = [], []
+        for _ in range(ctx.scale(20, 5)):
+            ours.append(first_request_ms(
+                [PERIGEE, "run", f"{measure.HERE}/one.lua", "--replica", url, "--model", "bench", "--no-preflight"],
+                listener, folder))
+            theirs.append(first_request_ms(["wrk", "-t1", "-c1", "-d1s", url], listener, folder))
+    ctx.add("start", "exec to first request", ours, "ms", "<=", 50, f"wrk {number(median(theirs))} ms",
+            "no tokenizer, preflight off")
+
+
+# ------------------------------------------------------------------------------------- long session
+
+def turn200(ctx):
+    """Process CPU of a turn, sending included. Sending 128 KiB costs the kernel something whoever does it: wrk with
+    bodies of the two lengths shows how much."""
+    def ours():
+        r = measure.perigee(folder, "turns.lua", server.url, sessions=ctx.scale(10, 3))
+        return r.metric("turn_2")["p50"] * 1e6, r.metric("turn_200")["p50"] * 1e6, r
+
+    def floor(size):
+        os.environ["BODY"] = str(size)
+        done = run(["wrk", "-t1", "-c1", f"-d{ctx.scale(2, 1)}s", "-s", f"{measure.HERE}/wrk_long.lua", server.url])
+        return done.cpu_s * 1e6 / int(done.out.split(" requests in")[0].split()[-1])
+
+    with Server(program("sse_server")) as server, measure.Folder() as folder:
+        mine, short, long = ctx.in_turn(ours, lambda: floor(1300), lambda: floor(128 * 1024))
+        last = max((row["bytes_sent"] for row in mine[0][2].rows()), default=0)
+    extra = median([b - a for a, b in zip(short, long)])
+    ctx.add("turn200", "turn 200 against turn 2", [m[1] / m[0] for m in mine], "×", "<=", 1.5,
+            f"{number(median([m[0] for m in mine]))} and {number(median([m[1] for m in mine]))} µs; wrk pays "
+            f"{number(extra)} µs more for the longer body", f"last body {last / 1024:.0f} KiB, one user")
