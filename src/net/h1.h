@@ -44,6 +44,7 @@ struct h1_conn {
   /* TLS: what the BIO saw last */
   uint64_t wall_ns; /* kernel stamp of the last read */
   int bio_errno;
+  const char *broken; /* what OpenSSL found wrong, for good */
   struct h1_parser parser;
 };
 

@@ -173,10 +173,32 @@ static ssize_t recv_plain(struct h1_conn *c, char *buf, size_t len, bool *full, 
   return H1_IO_ERROR;
 }
 
-/* Records until the buffer is full or the socket is empty: they are one read. */
+/* Why SSL_read brought nothing: 0 = the end, H1_IO_AGAIN, H1_IO_ERROR with c->broken. */
+static ssize_t tls_problem(struct h1_conn *c, int n) {
+  int why = SSL_get_error(c->ssl, n);
+  if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
+    return H1_IO_AGAIN;
+  if (why == SSL_ERROR_ZERO_RETURN)
+    return 0;
+  unsigned long error = ERR_peek_error();
+  ERR_clear_error();
+  if (why == SSL_ERROR_SSL && ERR_GET_REASON(error) != SSL_R_UNEXPECTED_EOF_WHILE_READING) {
+    c->broken = ERR_reason_error_string(error);
+    if (!c->broken)
+      c->broken = "broken TLS record";
+    return H1_IO_ERROR;
+  }
+  return c->bio_errno ? H1_IO_ERROR : 0; /* 0: closed without saying so in TLS */
+}
+
+/* Records until the buffer is full or the socket is empty: they are one read. What ends it is told
+ * by the next call: OpenSSL says it only once. */
 static ssize_t recv_tls(struct h1_conn *c, char *buf, size_t len, bool *full, const char **text) {
   size_t got = 0;
-  *full = false;
+  if (c->broken) {
+    *text = c->broken;
+    return H1_IO_ERROR;
+  }
   c->bio_errno = 0;
   while (got < len) {
     ERR_clear_error();
@@ -185,26 +207,10 @@ static ssize_t recv_tls(struct h1_conn *c, char *buf, size_t len, bool *full, co
       got += (size_t)n;
       continue;
     }
-    int why = SSL_get_error(c->ssl, n);
-    if (got) { /* what is wrong shows again at the next read */
-      *full = why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE;
-      return (ssize_t)got;
-    }
-    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
-      return H1_IO_AGAIN;
-    if (why == SSL_ERROR_ZERO_RETURN)
-      return 0;
-    unsigned long error = ERR_peek_error();
-    if (why == SSL_ERROR_SSL && ERR_GET_REASON(error) != SSL_R_UNEXPECTED_EOF_WHILE_READING) {
-      *text = ERR_reason_error_string(error);
-      if (!*text)
-        *text = "broken TLS record";
-    } else if (!c->bio_errno) {
-      ERR_clear_error();
-      return 0; /* closed without saying so in TLS */
-    }
-    ERR_clear_error();
-    return H1_IO_ERROR;
+    ssize_t problem = tls_problem(c, n);
+    *full = got > 0 && problem != H1_IO_AGAIN;
+    *text = c->broken;
+    return got > 0 ? (ssize_t)got : problem;
   }
   *full = true;
   return (ssize_t)got;
@@ -213,6 +219,7 @@ static ssize_t recv_tls(struct h1_conn *c, char *buf, size_t len, bool *full, co
 ssize_t h1_io_recv(struct h1_conn *c, char *buf, size_t len, bool *full, const char **text) {
   c->wall_ns = 0;
   *text = NULL;
+  *full = false;
   return c->ssl ? recv_tls(c, buf, len, full, text) : recv_plain(c, buf, len, full, text);
 }
 
