@@ -5,7 +5,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/err.h"
 
@@ -53,18 +52,25 @@ int buf_add_byte(struct buf *b, char c) {
   return buf_add(b, &c, 1);
 }
 
-void buf_put(struct buf *b, const void *data, size_t len) {
+void buf_put_more(struct buf *b, const void *data, size_t len) {
   int rc = buf_add(b, data, len);
   assert(rc == 0);
   (void)rc;
 }
 
-void buf_puts(struct buf *b, const char *s) {
-  buf_put(b, s, strlen(s));
+void buf_put_uint(struct buf *b, uint64_t n) {
+  char digits[20];
+  size_t i = sizeof digits;
+  do
+    digits[--i] = (char)('0' + n % 10);
+  while (n /= 10);
+  buf_put(b, digits + i, sizeof digits - i);
 }
 
-void buf_putc(struct buf *b, char c) {
-  buf_put(b, &c, 1);
+void buf_put_int(struct buf *b, int64_t n) {
+  if (n < 0)
+    buf_putc(b, '-');
+  buf_put_uint(b, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...) {

@@ -6,6 +6,8 @@
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
+#include <string.h>
+
 #include "base/base.h"
 
 #define BUF_MAX_OWN (SIZE_MAX / 4)
@@ -25,10 +27,28 @@ NODISCARD int buf_add_byte(struct buf *b, char c);
 /* Room for `len` more bytes behind data + b->len; the caller then adds to b->len itself. */
 NODISCARD int buf_reserve(struct buf *b, size_t len);
 
-/* For buffers whose content we make ourselves: reaching max is a programming error. */
-void buf_put(struct buf *b, const void *data, size_t len);
-void buf_puts(struct buf *b, const char *s);
-void buf_putc(struct buf *b, char c);
+/* For buffers whose content we make ourselves: reaching max is a programming error. Inline as far
+ * as no memory is needed: rows and bodies are made of many small pieces. */
+void buf_put_more(struct buf *b, const void *data, size_t len); /* buf_put's other half */
+static inline void buf_put(struct buf *b, const void *data, size_t len) {
+  if (len >= b->cap - b->len || len > b->max - b->len) {
+    buf_put_more(b, data, len);
+    return;
+  }
+  if (len)
+    memcpy(b->data + b->len, data, len);
+  b->len += len;
+  b->data[b->len] = '\0';
+}
+static inline void buf_puts(struct buf *b, const char *s) {
+  buf_put(b, s, strlen(s));
+}
+static inline void buf_putc(struct buf *b, char c) {
+  buf_put(b, &c, 1);
+}
+/* In decimal. */
+void buf_put_int(struct buf *b, int64_t n);
+void buf_put_uint(struct buf *b, uint64_t n);
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Drops the first `len` bytes. */

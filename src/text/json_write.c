@@ -69,6 +69,33 @@ static void shortest_digits(double d, struct digits *out) {
     out->n--;
 }
 
+/* The usual case, without printf: at most 15 digits, some of them (up to 6) behind the point. Two
+ * decimals of 15 digits never are the same double, so when one reads back as d (and the division
+ * rounds as reading does, both of its sides being exact) no shorter or nearer one exists. */
+static bool write_short_fraction(struct buf *b, double d) {
+  if (d < 1e-4 || d >= 1e9)
+    return false;
+  double scale = 1;
+  for (int places = 1; places <= 6; places++) {
+    scale *= 10;
+    double whole = d * scale;
+    if (whole >= 1e15 || whole != (double)(int64_t)whole || whole / scale != d)
+      continue;
+    int64_t unit = (int64_t)scale, n = (int64_t)whole / unit, fraction = (int64_t)whole % unit;
+    while (fraction % 10 == 0) { /* the product was rounded up to this one */
+      fraction /= 10;
+      unit /= 10;
+    }
+    buf_put_int(b, n);
+    buf_putc(b, '.');
+    while ((unit /= 10) > fraction)
+      buf_putc(b, '0');
+    buf_put_int(b, fraction);
+    return true;
+  }
+  return false;
+}
+
 void json_write_double(struct buf *b, double d) {
   if (!isfinite(d)) {
     buf_puts(b, "null");
@@ -79,9 +106,12 @@ void json_write_double(struct buf *b, double d) {
     d = -d;
   }
   if (d < 1e15 && d == (double)(int64_t)d) {
-    buf_printf(b, "%lld.0", (long long)d);
+    buf_put_int(b, (int64_t)d);
+    buf_puts(b, ".0");
     return;
   }
+  if (write_short_fraction(b, d))
+    return;
   struct digits s;
   shortest_digits(d, &s);
   if (s.exponent < -4 || s.exponent >= 16) {
@@ -191,7 +221,7 @@ static void write_value(struct buf *b, const struct value *v, int indent) {
     buf_puts(b, v->u.boolean ? "true" : "false");
     break;
   case VALUE_INT:
-    buf_printf(b, "%lld", (long long)v->u.integer);
+    buf_put_int(b, v->u.integer);
     break;
   case VALUE_DOUBLE:
     json_write_double(b, v->u.number);

@@ -49,10 +49,47 @@ static void keeps_its_maximum(void **state) {
   buf_free(&b);
 }
 
+static void writes_numbers(void **state) {
+  (void)state;
+  struct buf b;
+  buf_init(&b, BUF_MAX_OWN);
+  static const int64_t numbers[] = {0, 7, -1, 10, 99, INT64_MAX, INT64_MIN};
+  for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+    buf_put_int(&b, numbers[i]);
+    buf_putc(&b, ' ');
+  }
+  buf_put_uint(&b, UINT64_MAX);
+  assert_string_equal(b.data,
+                      "0 7 -1 10 99 9223372036854775807 -9223372036854775808 18446744073709551615");
+  buf_free(&b);
+}
+
+/* Pieces that just fit, that need one byte more, and nothing at all. */
+static void puts_at_every_length(void **state) {
+  (void)state;
+  for (size_t first = 0; first < 130; first++) {
+    struct buf b;
+    char text[131];
+    memset(text, 'a', sizeof text);
+    buf_init(&b, BUF_MAX_OWN);
+    buf_put(&b, NULL, 0);
+    buf_put(&b, text, first);
+    buf_putc(&b, 'b');
+    buf_puts(&b, "cd");
+    buf_put(&b, NULL, 0);
+    assert_int_equal(b.len, first + 3);
+    assert_memory_equal(b.data, text, first);
+    assert_string_equal(b.data + first, "bcd");
+    buf_free(&b);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(grows_and_terminates),
       cmocka_unit_test(keeps_its_maximum),
+      cmocka_unit_test(writes_numbers),
+      cmocka_unit_test(puts_at_every_length),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
