@@ -182,7 +182,7 @@ static void post_clear(struct admin *a, struct httpd_request *req, const struct 
 static void post_reset(struct admin *a, struct httpd_request *req, const struct value *body) {
   size_t from, to;
   bool running = false;
-  struct apierror e;
+  struct apierror e = {0};
   if (genrequest_bool(body, "reset_running", &running, &e)) {
     send_error(req, 400, e.message);
     return;
@@ -215,8 +215,8 @@ static int peek_tokens(struct admin *a, const struct value *body, uint32_t **ids
 }
 
 static void post_peek(struct admin *a, struct httpd_request *req, const struct value *body) {
-  uint32_t *ids, n;
-  struct apierror e;
+  uint32_t *ids = NULL, n = 0;
+  struct apierror e = {0};
   if (peek_tokens(a, body, &ids, &n, &e)) {
     send_error(req, 400, e.message);
     return;
@@ -248,7 +248,7 @@ static void run_route(struct admin *a, struct httpd_request *req, const struct r
   struct value body = value_object();
   size_t len;
   const char *data = httpd_body(req, &len);
-  struct apierror e;
+  struct apierror e = {0};
   if (len) {
     value_free(&body);
     if (genrequest_object(data, len, &body, &e)) {

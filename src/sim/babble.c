@@ -1,7 +1,6 @@
 /* babble.c: deterministic words. */
 #include "sim/babble.h"
 
-#include <string.h>
 #include <xxhash.h>
 
 static const char *const words[64] = {
@@ -32,12 +31,8 @@ void babble_text(uint64_t key, char *out, size_t n) {
   size_t at = 0;
   for (uint64_t i = 2; at < n; i++) {
     uint64_t draw = mix(key + i);
-    const char *word = words[draw & 63];
-    size_t len = strlen(word);
-    if (len > n - at)
-      len = n - at;
-    memcpy(out + at, word, len);
-    at += len;
+    for (const char *word = words[draw & 63]; *word && at < n; word++)
+      out[at++] = *word;
     if (at < n && (draw >> 6 & 15) == 0)
       out[at++] = '.';
     if (at < n)

@@ -126,7 +126,7 @@ static int tokenize(struct simhost *h, const struct value *body, struct buf *out
 static int detokenize(struct simhost *h, const struct value *body, struct buf *out,
                       struct apierror *e) {
   const struct value *list = value_get(body, "tokens");
-  uint32_t *ids, n;
+  uint32_t *ids = NULL, n = 0;
   int rc = genrequest_check_model(body, h->model, e);
   if (rc)
     return rc;

@@ -32,7 +32,7 @@ struct replica_seq {
 };
 
 /* NULL with ERR_INVALID when the engine cannot work so. `created_s`: Unix time, for the metrics. */
-struct replica *replica_new(const struct engine_config *engine,
+struct replica *replica_new(const struct engine_config *config,
                             const struct steptime_profile *profile, double created_s,
                             struct err *err);
 /* Requests that are still in are forgotten: end them first. */
