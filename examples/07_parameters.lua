@@ -1,7 +1,7 @@
 --- Lesson 7: one script, many settings.
---   perigee run examples/07_parameters.lua --set users=8 --set pause=20ms --set tools=true
--- A parameter has a default, and takes its kind from it: a number, a text, true or false. Values are
--- shown in the report; `perigee run FILE --help` … `--plan` says what would run.
+--   perigee run examples/07_parameters.lua --set users=8 --set pause=20ms --set long=true
+-- A parameter has a default, and takes its kind from it: a number, a text, true or false. With --plan
+-- the command says what would run, parameters included, and stops.
 local perigee = require "perigee"
 local chat = require "perigee.chat"
 local gen = require "perigee.gen"

@@ -12,10 +12,10 @@ local function tool_loop(vu, conv, steps)
   for _ = 1, steps do
     local name, arguments = tools.pick(vu)
     -- the model asks for a tool
-    conv:send { max_tokens = 120, tool_call = { name = name, arguments = arguments } }
+    conv:send { max_tokens = 60, tool_call = { name = name, arguments = arguments } }
     conv:tool(tools.run(vu, name)) -- waits as long as the tool would
   end
-  return conv:send { max_tokens = 400 }
+  return conv:send { max_tokens = 160 }
 end
 
 local function session(vu)
@@ -28,7 +28,7 @@ local function session(vu)
     tool_loop(child, branch, 2)
   end)
   trunk:user "Summarise what you did."
-  trunk:send { max_tokens = 300 }
+  trunk:send { max_tokens = 120 }
 end
 
 return perigee.plan {

@@ -4,6 +4,7 @@
 local core = require "perigee.core"
 local gen = require "perigee.gen"
 local json = require "perigee.json"
+local runtime = require "perigee.runtime"
 
 local fake = {}
 
@@ -255,15 +256,30 @@ function Task:join()
   return table.unpack(self.results, 1, self.results.n)
 end
 
+-- Values of the parameters: those of the plan, and those of perigee.param.
+local function declared_params(plan)
+  local params = {}
+  for name, value in pairs(plan.params or {}) do
+    if type(value) == "table" then
+      value = value.default
+    end
+    params[name] = value
+  end
+  for _, declared in ipairs(runtime.declared()) do
+    params[declared.name] = declared.value
+  end
+  return params
+end
+
 --- Runs one session of a plan on a fake virtual user, and returns the user.
 function fake.session(plan, opts)
   if type(plan) ~= "table" or type(plan.session) ~= "function" then
     core.raise("test.session: a plan with a session is expected, got " .. type(plan))
   end
   local vu = fake.new(opts)
-  for name, value in pairs(plan.params or {}) do
+  for name, value in pairs(declared_params(plan)) do
     if vu.params[name] == nil then
-      vu.params[name] = type(value) == "table" and value.default or value
+      vu.params[name] = value
     end
   end
   if plan.setup and vu.shared == nil then

@@ -12,6 +12,18 @@ function types.definitions()
   return core.embedded "lua/meta/perigee.lua"
 end
 
+--- The files of the types folder, path -> text. The definitions stand in one file; a stub for each module
+--- tells the language server what `require` gives.
+function types.files()
+  local text = types.definitions()
+  local files = { ["perigee.lua"] = text }
+  for name in text:gmatch "%-%-%-@class perigee%.(%l[%l_]*)\n" do
+    files["perigee/" .. name .. ".lua"] = ("---@meta perigee.%s\n---@type perigee.%s\n"
+      .. "local module\nreturn module\n"):format(name, name)
+  end
+  return files
+end
+
 --- The editor's settings, as .luarc.json holds them.
 function types.settings()
   return json.object {
@@ -27,8 +39,8 @@ end
 local USAGE = [[
 usage: perigee types [--print] [FOLDER]
 
-Writes FOLDER/.perigee/types/perigee.lua (the types of every perigee module) and FOLDER/.luarc.json
-(settings of the Lua language server that point at it). FOLDER is the working directory unless given.
+Writes FOLDER/.perigee/types/ (the types of every perigee module) and FOLDER/.luarc.json (settings of
+the Lua language server that point at it). FOLDER is the working directory unless given.
 An existing .luarc.json is left alone: what to add to it is printed.
 
   --print   write the types to standard output and no file
@@ -97,16 +109,21 @@ function types.main(args)
   if not ok then
     return fail(2, message)
   end
-  for _, step in ipairs {
-    function() return core.make_folder(folder .. "/.perigee") end,
-    function() return core.make_folder(folder .. "/" .. FOLDER) end,
-    function() return write(folder .. "/" .. FOLDER .. "/perigee.lua", types.definitions()) end,
-    function() return write_settings(folder .. "/.luarc.json") end,
-  } do
-    ok, message = step()
+  for _, below in ipairs { "/.perigee", "/" .. FOLDER, "/" .. FOLDER .. "/perigee" } do
+    ok, message = core.make_folder(folder .. below)
     if not ok then
       return fail(1, message)
     end
+  end
+  for path, text in pairs(types.files()) do
+    ok, message = write(("%s/%s/%s"):format(folder, FOLDER, path), text)
+    if not ok then
+      return fail(1, message)
+    end
+  end
+  ok, message = write_settings(folder .. "/.luarc.json")
+  if not ok then
+    return fail(1, message)
   end
   return 0
 end

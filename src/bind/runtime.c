@@ -41,6 +41,12 @@ void bind_push_declared(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &declared_key);
 }
 
+/* declared() -> the list that bind_push_declared pushes */
+static int runtime_declared(lua_State *L) {
+  bind_push_declared(L);
+  return 1;
+}
+
 /* declare(name, default, doc, value) -> the value; declared twice, the first time counts. */
 static int runtime_declare(lua_State *L) {
   luaL_checkstring(L, 1);
@@ -101,10 +107,9 @@ void bind_push_place(lua_State *L) {
 
 int luaopen_perigee_runtime(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"version", runtime_version},     {"set", runtime_set},
-      {"declare", runtime_declare},     {"shared", bind_shared},
-      {"plan_type", runtime_plan_type}, {"load_type", runtime_load_type},
-      {"place", runtime_place},         {NULL, NULL},
+      {"version", runtime_version},     {"set", runtime_set},     {"declare", runtime_declare},
+      {"declared", runtime_declared},   {"shared", bind_shared},  {"plan_type", runtime_plan_type},
+      {"load_type", runtime_load_type}, {"place", runtime_place}, {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;

@@ -27,6 +27,17 @@ describe("types", function()
     expect((load(text, "perigee.lua", "t", {}))):is_a "function"
   end)
 
+  it("say what each require gives", function()
+    local files = types.files()
+    expect(files["perigee/chat.lua"]):contains "---@type perigee.chat"
+    for _, name in ipairs { "chat", "completions", "gen", "json", "openai", "route", "stats", "test", "tool" } do
+      expect(files["perigee/" .. name .. ".lua"]):contains("---@meta perigee." .. name)
+      files["perigee/" .. name .. ".lua"] = nil
+    end
+    files["perigee.lua"] = nil
+    expect(files):eq {}
+  end)
+
   it("come with settings that point at them", function()
     local settings = json.decode(json.encode(types.settings()))
     expect(settings["workspace.library"]):eq { ".perigee/types" }
@@ -50,7 +61,10 @@ describe("types", function()
     expect(status):eq(0)
     expect(said):contains "is there already; it should hold:"
     expect(read(folder .. "/.luarc.json")):eq "{}"
-    for _, path in ipairs { "/.perigee/types/perigee.lua", "/.perigee/types", "/.perigee", "/.luarc.json", "" } do
+    for path in pairs(types.files()) do
+      assert(os.remove(folder .. "/.perigee/types/" .. path))
+    end
+    for _, path in ipairs { "/.perigee/types/perigee", "/.perigee/types", "/.perigee", "/.luarc.json", "" } do
       assert(os.remove(folder .. path))
     end
   end)
