@@ -9,8 +9,8 @@
 #include "bind/script.h"
 #include "cmd/cmd.h"
 #include "cmd/runjob.h"
-#include "out/outcome.h"
 #include "out/summary.h"
+#include "out/verdict.h"
 #include "text/json.h"
 
 static struct value build_summary(struct runjob *job) {
@@ -61,14 +61,14 @@ static void judge_functions(struct runjob *job, struct value *summary) {
 }
 
 static int decide(struct runjob *job, struct value *summary) {
-  struct outcome_input in = {0};
-  struct outcome outcome;
-  outcome_input_from(summary, &in);
+  struct verdict_input in = {0};
+  struct verdict verdict;
+  verdict_input_from(summary, &in);
   if (job->run_error[0])
     in.run_error = job->run_error;
-  outcome_decide(&in, &outcome);
-  outcome_store(summary, &outcome);
-  return outcome.status;
+  verdict_decide(&in, &verdict);
+  verdict_store(summary, &verdict);
+  return verdict.status;
 }
 
 /* The name under scripts/ of a file: its path below the script's folder, or its last part. */
@@ -165,5 +165,5 @@ int runend_finish(struct runjob *job) {
   }
   value_free(&info);
   value_free(&summary);
-  return job->options.exit_codes ? outcome_bisect(status) : status;
+  return job->options.exit_codes ? verdict_bisect(status) : status;
 }

@@ -17,10 +17,12 @@
 #define STRETCH 256 /* 256 samples × weight 255 still fit 16 bits */
 
 typedef uint8_t lanes[LANES];
+static_assert(BOOTSTRAP_UNITS <= UINT16_MAX + 1, "units are numbered in 16 bits");
 
 /* What one job needs beside its samples. */
 struct work {
   struct bootstrap_job *job;
+  uint16_t *unit;        /* of each sample */
   double *unit_sum;      /* sum of the values of each resampling unit */
   uint32_t *unit_n;      /* how many */
   uint32_t (*at)[LANES]; /* weight of all samples before each stretch; one more row: the total */
@@ -56,11 +58,13 @@ static void prepare(struct work *w, struct bootstrap_job *job, uint32_t n_units,
                     uint32_t n_clusters) {
   assert(job->n <= BOOTSTRAP_MAX_SAMPLES);
   *w = (struct work){.job = job};
+  w->unit = mem_resize(NULL, job->n, sizeof *w->unit);
   w->unit_sum = mem_calloc(n_units, sizeof *w->unit_sum);
   w->unit_n = mem_calloc(n_units, sizeof *w->unit_n);
   for (size_t i = 0; i < job->n; i++) {
     uint32_t u = unit_of(job->cluster[i], n_clusters);
     assert(u < n_units);
+    w->unit[i] = (uint16_t)u;
     w->unit_sum[u] += job->x[i];
     w->unit_n[u]++;
   }
@@ -71,6 +75,7 @@ static void prepare(struct work *w, struct bootstrap_job *job, uint32_t n_units,
 }
 
 static void finish(struct work *w) {
+  mem_free(w->unit);
   mem_free(w->unit_sum);
   mem_free(w->unit_n);
   mem_free(w->at);
@@ -92,19 +97,39 @@ static void means(const struct work *w, const lanes *weights, uint32_t n_units, 
     mean[lane] = n[lane] > 0 ? sum[lane] / n[lane] : NAN;
 }
 
+typedef uint8_t eight_bytes __attribute__((vector_size(8)));
+typedef uint16_t eight_words __attribute__((vector_size(16)));
+
+static eight_words widen(const uint8_t *from) {
+  eight_bytes bytes;
+  memcpy(&bytes, from, sizeof bytes);
+  return __builtin_convertvector(bytes, eight_words);
+}
+
+/* sum[lane] = the weights of n samples. The hot loop: four registers hold the 32 sums. */
+static void add_weights(const lanes *weights, const uint16_t *unit, size_t n, uint16_t sum[LANES]) {
+  eight_words a = {0}, b = {0}, c = {0}, d = {0};
+  for (size_t i = 0; i < n; i++) {
+    const uint8_t *weight = weights[unit[i]];
+    a += widen(weight);
+    b += widen(weight + 8);
+    c += widen(weight + 16);
+    d += widen(weight + 24);
+  }
+  memcpy(sum, &a, sizeof a);
+  memcpy(sum + 8, &b, sizeof b);
+  memcpy(sum + 16, &c, sizeof c);
+  memcpy(sum + 24, &d, sizeof d);
+}
+
 /* Fills w->at. */
-static void walk(struct work *w, const lanes *weights, uint32_t n_clusters) {
-  const uint32_t *cluster = w->job->cluster;
+static void walk(struct work *w, const lanes *weights) {
   uint32_t total[LANES] = {0};
   for (size_t s = 0; s < w->n_stretches; s++) {
     memcpy(w->at[s], total, sizeof total);
     size_t first = s * STRETCH, last = first + STRETCH < w->job->n ? first + STRETCH : w->job->n;
-    uint16_t part[LANES] = {0};
-    for (size_t i = first; i < last; i++) {
-      const uint8_t *weight = weights[unit_of(cluster[i], n_clusters)];
-      for (int lane = 0; lane < LANES; lane++)
-        part[lane] = (uint16_t)(part[lane] + weight[lane]);
-    }
+    uint16_t part[LANES];
+    add_weights(weights, w->unit + first, last - first, part);
     for (int lane = 0; lane < LANES; lane++)
       total[lane] += part[lane];
   }
@@ -113,8 +138,8 @@ static void walk(struct work *w, const lanes *weights, uint32_t n_clusters) {
 
 /* Index of the sample that holds rank `rank` (0-based) of the weighted samples; *end gets the rank
  * just after it. */
-static size_t find_rank(const struct work *w, const lanes *weights, uint32_t n_clusters, int lane,
-                        uint32_t rank, uint32_t *end) {
+static size_t find_rank(const struct work *w, const lanes *weights, int lane, uint32_t rank,
+                        uint32_t *end) {
   size_t lo = 0, hi = w->n_stretches; /* at[lo] <= rank < at[hi] */
   while (hi - lo > 1) {
     size_t mid = (lo + hi) / 2;
@@ -126,7 +151,7 @@ static size_t find_rank(const struct work *w, const lanes *weights, uint32_t n_c
   uint32_t seen = w->at[lo][lane];
   for (size_t i = lo * STRETCH;; i++) {
     assert(i < w->job->n);
-    seen += weights[unit_of(w->job->cluster[i], n_clusters)][lane];
+    seen += weights[w->unit[i]][lane];
     if (seen > rank) {
       *end = seen;
       return i;
@@ -134,34 +159,34 @@ static size_t find_rank(const struct work *w, const lanes *weights, uint32_t n_c
   }
 }
 
-static double quantile(const struct work *w, const lanes *weights, uint32_t n_clusters, int lane,
-                       double p) {
+static double quantile(const struct work *w, const lanes *weights, int lane, double p) {
+  assert(w->at);
   uint32_t total = w->at[w->n_stretches][lane];
   if (!total)
     return NAN;
   double h = (double)(total - 1) * p;
   uint32_t k = (uint32_t)h, end;
   double t = h - k;
-  size_t i = find_rank(w, weights, n_clusters, lane, k, &end);
+  size_t i = find_rank(w, weights, lane, k, &end);
   double a = w->job->x[i];
   if (t <= 0 || k + 1 < end) /* the next rank is a copy of the same sample */
     return a;
-  size_t j = find_rank(w, weights, n_clusters, lane, k + 1, &end);
+  size_t j = find_rank(w, weights, lane, k + 1, &end);
   return a + (w->job->x[j] - a) * t;
 }
 
-static void run_batch(struct work *w, const lanes *weights, uint32_t n_units, uint32_t n_clusters,
-                      uint32_t first, uint32_t count) {
+static void run_batch(struct work *w, const lanes *weights, uint32_t n_units, uint32_t first,
+                      uint32_t count) {
   size_t width = 1 + w->job->n_probs;
   double mean[LANES];
   means(w, weights, n_units, mean);
-  if (w->job->n_probs)
-    walk(w, weights, n_clusters);
+  if (w->at)
+    walk(w, weights);
   for (uint32_t lane = 0; lane < count; lane++) {
     double *row = w->job->out + (first + lane) * width;
     row[0] = mean[lane];
     for (size_t q = 0; q < w->job->n_probs; q++)
-      row[1 + q] = quantile(w, weights, n_clusters, (int)lane, w->job->probs[q]);
+      row[1 + q] = quantile(w, weights, (int)lane, w->job->probs[q]);
   }
 }
 
@@ -180,7 +205,7 @@ void bootstrap_run(struct bootstrap_job *jobs, size_t n_jobs, uint32_t n_cluster
     uint32_t count = replicates - first < LANES ? replicates - first : LANES;
     draw_weights(weights, n_units, &rng);
     for (size_t j = 0; j < n_jobs; j++)
-      run_batch(&works[j], weights, n_units, n_clusters, first, count);
+      run_batch(&works[j], weights, n_units, first, count);
   }
   for (size_t j = 0; j < n_jobs; j++)
     finish(&works[j]);

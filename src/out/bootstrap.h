@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-#define BOOTSTRAP_UNITS 32768
+#define BOOTSTRAP_UNITS 8192
 #define BOOTSTRAP_MAX_SAMPLES ((size_t)1 << 25) /* of one job */
 
 struct bootstrap_job {

@@ -142,7 +142,7 @@ static void check_client(const struct probe *p, const struct checks_input *in,
   if (p->read_error.n && p->no_kernel_stamp)
     snprintf(out[CHECK_MEASUREMENT_ERROR].note, sizeof out[0].note,
              "%llu of %llu reads had no kernel timestamp", (unsigned long long)p->no_kernel_stamp,
-             (unsigned long long)(p->no_kernel_stamp + p->read_error.n));
+             (unsigned long long)p->no_kernel_stamp + p->read_error.n);
 }
 
 static void check_rows(const struct table *t, const struct checks_input *in,

@@ -71,10 +71,10 @@ static const char *found(const struct parser *p, char out[40]) {
   if (!*s)
     return "the end";
   if (is_word_byte(*s))
-    while (is_word_byte(s[n]) && n < 30)
+    while (n < 30 && is_word_byte(s[n]))
       n++;
   else
-    for (n = 1; ((unsigned char)s[n] & 0xC0) == 0x80 && n < 4; n++)
+    for (n = 1; n < 4 && ((unsigned char)s[n] & 0xC0) == 0x80; n++)
       ;
   out[0] = '"';
   memcpy(out + 1, s, n);
@@ -449,7 +449,7 @@ int expect_parse(const char *text, const struct metrics *metrics, const char *co
     return err_set(err, ERR_INVALID, "expectation \"%.60s…\" is longer than %d characters", text,
                    MAX_TEXT);
   out->text = mem_strndup(text, len);
-  struct err own;
+  struct err own = {0};
   struct parser p = {.text = out->text,
                      .metrics = metrics,
                      .arms = arms,

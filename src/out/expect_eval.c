@@ -84,11 +84,13 @@ static void evaluate(const struct expect_term *term, const struct table *t,
   series_collect(&out->series, t, metrics, term->metric, &term->filter);
   series_sort(&out->series);
   uint64_t n = out->series.n, needs = stats_quantile_needs(term->p);
+  bool empty = term->metric->domain == METRIC_LATER ||
+               (!n && term->stat != STAT_COUNT && term->stat != STAT_RATE);
   if (out->series.hist && term->filter.n) {
     snprintf(out->why, sizeof out->why,
              "no data: too many gaps to keep each with its tags (over %zu); ask without tags",
              t->max_gaps);
-  } else if (term->metric->domain == METRIC_LATER) {
+  } else if (empty) {
     explain_empty(term, t, out->why, sizeof out->why);
   } else if (term->stat == STAT_COUNT) {
     out->value = series_stat(&out->series, term->metric, STAT_COUNT, 0);
@@ -96,8 +98,6 @@ static void evaluate(const struct expect_term *term, const struct table *t,
     out->value = series_rate(t, metrics, term->metric, &term->filter);
     if (isnan(out->value))
       snprintf(out->why, sizeof out->why, "no data: the measurement window has no length");
-  } else if (!n) {
-    explain_empty(term, t, out->why, sizeof out->why);
   } else if (term->stat == STAT_QUANTILE && n < needs) {
     snprintf(out->why, sizeof out->why, "too few samples: p%g of %s needs %llu, there are %llu",
              term->p * 100, term->metric->name, (unsigned long long)needs, (unsigned long long)n);

@@ -127,7 +127,8 @@ static bool tags_match(const struct filter *f, const struct value *tags, bool al
 }
 
 void filter_use_init(struct filter_use *u, const struct filter *f, const struct table *t) {
-  *u = (struct filter_use){.filter = f, .table = t, .any_arm = true};
+  *u = (struct filter_use){
+      .filter = f, .table = t, .any_arm = true, .everything = !f || (!f->arm && !f->n)};
   if (!f)
     return;
   if (f->arm) {
@@ -180,10 +181,10 @@ static bool cond_ok(const struct filter_use *u, const struct filter_cond *c,
 }
 
 bool filter_match_row(const struct filter_use *u, const struct table_row *row) {
+  if (u->everything)
+    return true;
   if (!arm_ok(u, row->arm))
     return false;
-  if (!u->filter)
-    return true;
   if (u->tags_ok && !u->tags_ok[row->tags])
     return false;
   for (size_t i = 0; i < u->filter->n; i++)

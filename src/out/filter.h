@@ -41,6 +41,7 @@ NODISCARD int filter_add(struct filter *f, const char *tag, const char *text, st
 struct filter_use {
   const struct filter *filter; /* NULL: everything */
   const struct table *table;
+  bool everything;      /* nothing is asked for: no need to match */
   bool any_arm, no_arm; /* no_arm: the arm has no row at all */
   uint16_t arm;
   uint8_t *tags_ok; /* by tag set; NULL when no script tag is asked for */

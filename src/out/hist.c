@@ -14,7 +14,7 @@ void hist_init(struct hist *h) {
 
 /* Values below 2 × SUB have a bucket each; above, a group of SUB buckets per power of two. */
 uint32_t hist_bucket(uint64_t value) {
-  if (value < 2 * SUB)
+  if (value < UINT64_C(2) * SUB)
     return (uint32_t)value;
   uint32_t shift = 63 - (uint32_t)__builtin_clzll(value) - HIST_SUB_BITS;
   return (shift << HIST_SUB_BITS) + (uint32_t)(value >> shift);

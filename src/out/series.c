@@ -33,26 +33,48 @@ static bool first_assumed(const struct table_row *r) {
   return r->first_tokens <= 0;
 }
 
-static void of_requests(struct series *s, const struct table *t, const struct metrics *m,
-                        const struct metric *metric, const struct filter_use *use) {
-  bool counts = metric->indicator;
-  s->cap = t->n_rows;
-  s->x = mem_resize(NULL, s->cap, sizeof *s->x);
-  s->cluster = mem_resize(NULL, s->cap, sizeof *s->cluster);
-  for (size_t i = 0; i < t->n_rows; i++) {
-    const struct table_row *r = &t->rows[i];
-    if (!(r->flags & ROW_MEASURED) || !(counts ? in_scope(t, r) : r->flags & ROW_GENERATION) ||
-        !filter_match_row(use, r))
-      continue;
-    double x = metrics_of_row(m, metric, r);
-    if (isnan(x)) {
-      s->rejected++;
-      continue;
-    }
-    push(s, x, r->cluster);
-    if (metric->id == METRIC_TPOT)
-      s->assumed += first_assumed(r);
+/* Room for one value per row: pages that stay untouched cost nothing. */
+static void reserve(struct series *s, size_t n) {
+  s->cap = n;
+  s->x = mem_resize(NULL, n, sizeof *s->x);
+  s->cluster = mem_resize(NULL, n, sizeof *s->cluster);
+}
+
+static void take_row(struct series *s, const struct metrics *m, const struct metric *metric,
+                     const struct table_row *r) {
+  double x = metrics_of_row(m, metric, r);
+  if (isnan(x)) {
+    s->rejected++;
+    return;
   }
+  push(s, x, r->cluster);
+  if (metric->id == METRIC_TPOT)
+    s->assumed += first_assumed(r);
+}
+
+/* All request metrics of the list in one walk. */
+static void of_requests(struct series *out, const struct series_want *want,
+                        const struct filter_use *use, size_t n, const struct table *t,
+                        const struct metrics *m) {
+  size_t *list = mem_calloc(n, sizeof *list), k = 0;
+  for (size_t i = 0; i < n; i++)
+    if (want[i].metric->domain == METRIC_OF_REQUEST) {
+      reserve(&out[i], t->n_rows);
+      list[k++] = i;
+    }
+  for (size_t r = 0; r < t->n_rows && k; r++) {
+    const struct table_row *row = &t->rows[r];
+    if (!(row->flags & ROW_MEASURED))
+      continue;
+    bool generation = row->flags & ROW_GENERATION, counted = in_scope(t, row);
+    for (size_t j = 0; j < k; j++) {
+      size_t i = list[j];
+      if ((want[i].metric->indicator ? counted : generation) &&
+          (use[i].everything || filter_match_row(&use[i], row)))
+        take_row(&out[i], m, want[i].metric, row);
+    }
+  }
+  mem_free(list);
 }
 
 static void of_dropped_gaps(struct series *s, const struct table *t, const struct metric *metric,
@@ -161,37 +183,51 @@ static uint32_t count_sessions(const struct series *s, uint32_t n_clusters) {
   return n;
 }
 
-void series_collect(struct series *s, const struct table *t, const struct metrics *m,
-                    const struct metric *metric, const struct filter *f) {
-  *s = (struct series){.div = metrics_divisor(metric)};
-  struct filter_use use;
-  filter_use_init(&use, f, t);
+static void collect_other(struct series *s, const struct table *t, const struct metric *metric,
+                          const struct filter_use *use) {
   switch (metric->domain) {
-  case METRIC_OF_REQUEST:
-    of_requests(s, t, m, metric, &use);
-    break;
   case METRIC_OF_GAP:
-    of_gaps(s, t, metric, &use);
+    of_gaps(s, t, metric, use);
     break;
   case METRIC_OF_SESSION:
-    of_sessions(s, t, metric, &use);
+    of_sessions(s, t, metric, use);
     break;
   case METRIC_OF_REPLICA:
-    of_replicas(s, t, f);
+    of_replicas(s, t, use->filter);
     break;
   case METRIC_OF_CLIENT:
     s->hist = &t->probe.timer_late;
     s->n = s->hist->n;
     break;
   case METRIC_OF_SCRIPT:
-    of_script(s, t, metric, &use);
+    of_script(s, t, metric, use);
     break;
+  case METRIC_OF_REQUEST:
   case METRIC_LATER:
     break;
   }
-  filter_use_free(&use);
-  if (metric->domain != METRIC_OF_REPLICA)
-    s->n_sessions = count_sessions(s, t->n_clusters);
+}
+
+void series_collect_all(struct series *out, const struct series_want *want, size_t n,
+                        const struct table *t, const struct metrics *m) {
+  struct filter_use *use = mem_calloc(n, sizeof *use);
+  for (size_t i = 0; i < n; i++) {
+    out[i] = (struct series){.div = metrics_divisor(want[i].metric)};
+    filter_use_init(&use[i], want[i].filter, t);
+  }
+  of_requests(out, want, use, n, t, m);
+  for (size_t i = 0; i < n; i++) {
+    collect_other(&out[i], t, want[i].metric, &use[i]);
+    if (want[i].metric->domain != METRIC_OF_REPLICA)
+      out[i].n_sessions = count_sessions(&out[i], t->n_clusters);
+    filter_use_free(&use[i]);
+  }
+  mem_free(use);
+}
+
+void series_collect(struct series *s, const struct table *t, const struct metrics *m,
+                    const struct metric *metric, const struct filter *f) {
+  series_collect_all(s, &(struct series_want){metric, f}, 1, t, m);
 }
 
 void series_sort(struct series *s) {
@@ -268,22 +304,36 @@ static double rate_of_row(const struct table *t, const struct metrics *m,
   return isnan(x) ? 0 : x;
 }
 
-double series_rate(const struct table *t, const struct metrics *m, const struct metric *metric,
-                   const struct filter *f) {
+void series_rates(double *out, const struct metric *const *metrics, size_t n, const struct table *t,
+                  const struct metrics *m, const struct filter *f) {
   struct filter_use use;
   filter_use_init(&use, f, t);
   double seconds = table_window_seconds(t, use.any_arm || use.no_arm ? TABLE_NO_ARM : use.arm);
-  double sum = 0;
-  if (metric->domain == METRIC_OF_REQUEST) {
-    for (size_t i = 0; i < t->n_rows; i++)
-      if (in_scope(t, &t->rows[i]) && filter_match_row(&use, &t->rows[i]))
-        sum += rate_of_row(t, m, metric, &t->rows[i]);
-  } else {
+  for (size_t i = 0; i < n; i++) {
+    out[i] = 0;
+    if (metrics[i]->domain == METRIC_OF_REQUEST)
+      continue;
     struct series s;
-    series_collect(&s, t, m, metric, f);
-    sum = stats_sum(s.x, s.n) / s.div;
+    series_collect(&s, t, m, metrics[i], f);
+    out[i] = stats_sum(s.x, s.n) / s.div;
     series_free(&s);
   }
+  for (size_t r = 0; r < t->n_rows; r++) {
+    const struct table_row *row = &t->rows[r];
+    if (!in_scope(t, row) || !(use.everything || filter_match_row(&use, row)))
+      continue;
+    for (size_t i = 0; i < n; i++)
+      if (metrics[i]->domain == METRIC_OF_REQUEST)
+        out[i] += rate_of_row(t, m, metrics[i], row);
+  }
+  for (size_t i = 0; i < n; i++)
+    out[i] = seconds > 0 ? out[i] / seconds : (double)NAN;
   filter_use_free(&use);
-  return seconds > 0 ? sum / seconds : NAN;
+}
+
+double series_rate(const struct table *t, const struct metrics *m, const struct metric *metric,
+                   const struct filter *f) {
+  double rate;
+  series_rates(&rate, &metric, 1, t, m, f);
+  return rate;
 }

@@ -24,6 +24,14 @@ struct series {
  * Histogram metrics ignore the filter's tags: expect_parse refuses those. */
 void series_collect(struct series *s, const struct table *t, const struct metrics *m,
                     const struct metric *metric, const struct filter *f);
+/* The same for several at once: the table, which may be hundreds of megabytes, is walked once for
+ * all metrics of requests. */
+struct series_want {
+  const struct metric *metric;
+  const struct filter *filter; /* NULL: everything */
+};
+void series_collect_all(struct series *out, const struct series_want *want, size_t n,
+                        const struct table *t, const struct metrics *m);
 void series_free(struct series *s);
 /* Ascending, sessions carried along. */
 void series_sort(struct series *s);
@@ -37,5 +45,8 @@ double series_stat(const struct series *s, const struct metric *metric, enum sta
  * NAN when no window is known. */
 double series_rate(const struct table *t, const struct metrics *m, const struct metric *metric,
                    const struct filter *f);
+/* The same for several metrics at once. */
+void series_rates(double *out, const struct metric *const *metrics, size_t n, const struct table *t,
+                  const struct metrics *m, const struct filter *f);
 
 #endif

@@ -23,7 +23,7 @@ struct summary_options {
 };
 
 /* Owned by the caller. Expectations written in Lua are appended to `expectations` by the command,
- * then outcome_store completes it. */
+ * then verdict_store completes it. */
 struct value summary_build(const struct table *t, const struct summary_options *options);
 
 /* One group: all requests, or those of one arm (`arm` NULL: all). Fields requests, sessions,

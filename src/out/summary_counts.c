@@ -163,19 +163,19 @@ static void count_cached(const struct table *t, const struct filter_use *use, st
 
 static void set_rates(const struct table *t, const struct metrics *m, const struct filter *f,
                       struct value *out) {
-  static const struct {
-    const char *key;
-    enum metric_id id;
-  } rates[] = {{"requests_per_s", METRIC_REQUESTS},
-               {"sessions_per_s", METRIC_SESSIONS},
-               {"prompt_tokens_per_s", METRIC_PROMPT_TOKENS},
-               {"output_tokens_per_s", METRIC_OUTPUT_TOKENS}};
+  static const char *const keys[] = {"requests_per_s", "sessions_per_s", "prompt_tokens_per_s",
+                                     "output_tokens_per_s"};
+  const struct metric *const of[] = {
+      metrics_get(m, METRIC_REQUESTS), metrics_get(m, METRIC_SESSIONS),
+      metrics_get(m, METRIC_PROMPT_TOKENS), metrics_get(m, METRIC_OUTPUT_TOKENS)};
+  double rates[ARRAY_LEN(of)];
   int64_t arm = f && f->arm ? names_find(&t->arms, f->arm) : -1;
   struct value *v = value_set(out, "throughput", value_object());
   value_set(v, "window_s",
             value_double(table_window_seconds(t, arm < 0 ? TABLE_NO_ARM : (uint16_t)arm)));
-  for (size_t i = 0; i < ARRAY_LEN(rates); i++)
-    value_set(v, rates[i].key, summary_number(series_rate(t, m, metrics_get(m, rates[i].id), f)));
+  series_rates(rates, of, ARRAY_LEN(of), t, m, f);
+  for (size_t i = 0; i < ARRAY_LEN(of); i++)
+    value_set(v, keys[i], summary_number(rates[i]));
 }
 
 void summary_counts(const struct table *t, const struct summary_options *options,

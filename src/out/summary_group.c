@@ -19,30 +19,25 @@ static const char *const prob_names[] = {"p50", "p90", "p95", "p99"};
 struct cell {
   const struct metric *metric;
   struct series series;
+  double rate;  /* of an indicator */
   size_t width; /* columns of `rows`: the mean and perhaps the quantiles; 0: not resampled */
   double *rows;
-  char label[24]; /* of a turn cell */
 };
 
+#define MAX_TURN_ROWS 3
+static const enum metric_id turn_metrics[] = {METRIC_TTFT, METRIC_CACHED_RATIO};
+
+/* The cells of the metrics, then those of the turns: per turn row one for each of turn_metrics. */
 struct cells {
   struct cell *items;
-  size_t n, cap;
+  size_t n, n_metrics;
+  char turn_labels[MAX_TURN_ROWS][24];
+  size_t n_turns;
   uint32_t replicates;
 };
 
-static struct cell *add_cell(struct cells *c, const struct table *t, const struct metrics *m,
-                             const struct metric *metric, const struct filter *f) {
-  MEM_GROW(c->items, c->n, c->cap);
-  struct cell *cell = &c->items[c->n++];
-  *cell = (struct cell){.metric = metric};
-  series_collect(&cell->series, t, m, metric, f);
-  if (!metric->indicator)
-    series_sort(&cell->series);
-  bool counts_only = metric->id == METRIC_REQUESTS || metric->id == METRIC_SESSIONS;
-  if (cell->series.x && cell->series.n_sessions >= 2 && !counts_only &&
-      cell->series.n <= BOOTSTRAP_MAX_SAMPLES)
-    cell->width = metric->indicator ? 1 : 1 + N_PROBS;
-  return cell;
+static bool counts_only(const struct metric *metric) {
+  return metric->id == METRIC_REQUESTS || metric->id == METRIC_SESSIONS;
 }
 
 static void resample(struct cells *c, const struct table *t, uint64_t seed) {
@@ -111,13 +106,11 @@ static void set_percentiles(struct value *v, const struct cell *cell, uint32_t r
   value_set(v, "refused", refused);
 }
 
-static void set_indicator(struct value *v, const struct table *t, const struct metrics *m,
-                          const struct cell *cell, const struct filter *f, uint32_t replicates) {
+static void set_indicator(struct value *v, const struct cell *cell, uint32_t replicates) {
   const struct metric *metric = cell->metric;
-  bool counts_only = metric->id == METRIC_REQUESTS || metric->id == METRIC_SESSIONS;
   value_set(v, "count", value_int((int64_t)series_stat(&cell->series, metric, STAT_COUNT, 0)));
-  value_set(v, "rate", summary_number(series_rate(t, m, metric, f)));
-  if (counts_only)
+  value_set(v, "rate", summary_number(cell->rate));
+  if (counts_only(metric))
     return;
   double share = series_stat(&cell->series, metric, STAT_SHARE, 0);
   value_set(v, "share", summary_number(share));
@@ -126,16 +119,14 @@ static void set_indicator(struct value *v, const struct table *t, const struct m
   set_interval(ci, "mean", cell, 0, replicates);
 }
 
-static struct value cell_value(const struct table *t, const struct metrics *m,
-                               const struct cell *cell, const struct filter *f,
-                               uint32_t replicates) {
+static struct value cell_value(const struct cell *cell, uint32_t replicates) {
   const struct metric *metric = cell->metric;
   const struct series *s = &cell->series;
   struct value v = value_object();
   value_set(&v, "unit", value_cstring(metric->unit));
   value_set(&v, "n", value_int((int64_t)s->n));
   if (metric->indicator) {
-    set_indicator(&v, t, m, cell, f, replicates);
+    set_indicator(&v, cell, replicates);
     return v;
   }
   double mean = series_stat(s, metric, STAT_MEAN, 0);
@@ -173,69 +164,119 @@ static void set_infinity(struct value *out, const struct cell *cell, uint64_t fa
   value_set(v, "reason", reason);
 }
 
-/* ---- turns ---- */
+/* ---- collecting ---- */
 
-static uint32_t last_turn(const struct table *t, const struct filter_use *use) {
+static uint32_t last_turn(const struct table *t, const struct filter *group) {
+  struct filter_use use;
+  filter_use_init(&use, group, t);
   uint32_t last = 0;
   for (size_t i = 0; i < t->n_rows; i++) {
     const struct table_row *r = &t->rows[i];
-    if ((r->flags & ROW_MEASURED) && r->turn > last && filter_match_row(use, r))
+    if ((r->flags & ROW_MEASURED) && r->turn > last && filter_match_row(&use, r))
       last = r->turn;
   }
+  filter_use_free(&use);
   return last;
 }
 
-/* Turn 1, turn 2, and all later ones: two cells each. */
-static void add_turns(struct cells *c, const struct table *t, const struct metrics *m,
-                      const struct filter *group) {
-  struct filter_use use;
-  filter_use_init(&use, group, t);
-  uint32_t last = last_turn(t, &use);
-  filter_use_free(&use);
-  for (uint32_t turn = 1; turn <= 3 && turn <= last; turn++) {
-    char range[32], label[24];
-    snprintf(range, sizeof range, "%u..%s", turn, turn == 1 ? "1" : turn == 2 ? "2" : "");
-    if (turn == 3 && last > 3)
-      snprintf(label, sizeof label, "3–%u", last);
+/* Turn 1, turn 2, and all later ones: their labels, and filters the caller frees. */
+static void plan_turns(struct cells *c, const struct table *t, const struct filter *group,
+                       struct filter filters[MAX_TURN_ROWS]) {
+  static const char *const ranges[MAX_TURN_ROWS] = {"1", "2", "3.."};
+  uint32_t last = last_turn(t, group);
+  for (uint32_t i = 0; i < MAX_TURN_ROWS && i < last; i++) {
+    char *label = c->turn_labels[c->n_turns++];
+    if (i == 2 && last > 3)
+      snprintf(label, sizeof c->turn_labels[0], "3–%u", last);
     else
-      snprintf(label, sizeof label, "%u", turn);
-    struct filter f = {0};
-    f.arm = group && group->arm ? mem_strdup(group->arm) : NULL;
-    int rc = filter_add(&f, "turn", range, NULL);
+      snprintf(label, sizeof c->turn_labels[0], "%u", i + 1);
+    filters[i] = (struct filter){.arm = group && group->arm ? mem_strdup(group->arm) : NULL};
+    int rc = filter_add(&filters[i], "turn", ranges[i], NULL);
     assert(rc == 0);
     (void)rc;
-    const enum metric_id ids[] = {METRIC_TTFT, METRIC_CACHED_RATIO};
-    for (size_t i = 0; i < ARRAY_LEN(ids); i++)
-      memcpy(add_cell(c, t, m, metrics_get(m, ids[i]), &f)->label, label, sizeof label);
-    filter_free(&f);
   }
 }
 
-static void set_turns(struct value *out, const struct table *t, const struct metrics *m,
-                      const struct cells *c, size_t first) {
-  struct value *turns = value_set(out, "turns", value_array());
-  for (size_t i = first; i + 1 < c->n; i += 2) {
-    struct value *v = value_push(turns, value_object());
-    value_set(v, "turn", value_cstring(c->items[i].label));
-    for (size_t k = i; k < i + 2; k++)
-      value_set(v, c->items[k].metric->name, cell_value(t, m, &c->items[k], NULL, c->replicates));
+static void fill_cells(struct cells *c, const struct series_want *want, const struct table *t,
+                       const struct metrics *m) {
+  struct series *series = mem_calloc(c->n, sizeof *series);
+  series_collect_all(series, want, c->n, t, m);
+  c->items = mem_calloc(c->n, sizeof *c->items);
+  for (size_t i = 0; i < c->n; i++) {
+    struct cell *cell = &c->items[i];
+    *cell = (struct cell){.metric = want[i].metric, .series = series[i], .rate = NAN};
+    if (!cell->metric->indicator)
+      series_sort(&cell->series);
+    if (cell->series.x && cell->series.n_sessions >= 2 && !counts_only(cell->metric) &&
+        cell->series.n <= BOOTSTRAP_MAX_SAMPLES)
+      cell->width = cell->metric->indicator ? 1 : 1 + N_PROBS;
   }
+  mem_free(series);
+}
+
+static void fill_rates(struct cells *c, const struct table *t, const struct metrics *m,
+                       const struct filter *f) {
+  const struct metric **of = mem_calloc(c->n_metrics, sizeof *of);
+  double *rates = mem_calloc(c->n_metrics, sizeof *rates);
+  size_t n = 0;
+  for (size_t i = 0; i < c->n_metrics; i++)
+    if (c->items[i].metric->indicator)
+      of[n++] = c->items[i].metric;
+  series_rates(rates, of, n, t, m, f);
+  n = 0;
+  for (size_t i = 0; i < c->n_metrics; i++)
+    if (c->items[i].metric->indicator)
+      c->items[i].rate = rates[n++];
+  mem_free(of);
+  mem_free(rates);
+}
+
+static void collect(struct cells *c, const struct table *t, const struct metrics *m,
+                    const struct filter *group) {
+  struct filter turns[MAX_TURN_ROWS] = {{0}};
+  bool whole = !group;
+  struct series_want *want =
+      mem_calloc(m->n + MAX_TURN_ROWS * ARRAY_LEN(turn_metrics), sizeof *want);
+  for (size_t i = 0; i < m->n; i++) {
+    enum metric_domain domain = m->items[i]->domain;
+    if (domain != METRIC_LATER && (whole || domain != METRIC_OF_CLIENT))
+      want[c->n_metrics++] = (struct series_want){m->items[i], group};
+  }
+  c->n = c->n_metrics;
+  plan_turns(c, t, group, turns);
+  for (size_t k = 0; k < c->n_turns; k++)
+    for (size_t i = 0; i < ARRAY_LEN(turn_metrics); i++)
+      want[c->n++] = (struct series_want){metrics_get(m, turn_metrics[i]), &turns[k]};
+  fill_cells(c, want, t, m);
+  fill_rates(c, t, m, group);
+  for (size_t k = 0; k < MAX_TURN_ROWS; k++)
+    filter_free(&turns[k]);
+  mem_free(want);
 }
 
 /* ---- group ---- */
 
-static void set_metrics(struct value *out, const struct table *t, const struct metrics *m,
-                        const struct cells *c, size_t n, const struct filter *f) {
+static void set_turns(struct value *out, const struct cells *c) {
+  struct value *turns = value_set(out, "turns", value_array());
+  const struct cell *cell = c->items + c->n_metrics;
+  for (size_t k = 0; k < c->n_turns; k++) {
+    struct value *v = value_push(turns, value_object());
+    value_set(v, "turn", value_cstring(c->turn_labels[k]));
+    for (size_t i = 0; i < ARRAY_LEN(turn_metrics); i++, cell++)
+      value_set(v, cell->metric->name, cell_value(cell, c->replicates));
+  }
+}
+
+static void set_metrics(struct value *out, const struct cells *c, bool with_meaning) {
   const struct value *requests = value_get(out, "requests");
   int64_t failed = 0, incomplete = 0;
   value_to_int(value_get(requests, "failed"), &failed);
   value_to_int(value_get(requests, "incomplete"), &incomplete);
   struct value metrics = value_object(), infinity = value_object();
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; i < c->n_metrics; i++) {
     const struct cell *cell = &c->items[i];
-    struct value *v =
-        value_set(&metrics, cell->metric->name, cell_value(t, m, cell, f, c->replicates));
-    if (!f)
+    struct value *v = value_set(&metrics, cell->metric->name, cell_value(cell, c->replicates));
+    if (with_meaning)
       value_set(v, "meaning", value_cstring(cell->metric->meaning));
     if (!cell->metric->failures_beside)
       continue;
@@ -250,19 +291,14 @@ static void set_metrics(struct value *out, const struct table *t, const struct m
 
 void summary_group(const struct table *t, const struct summary_options *options, const char *arm,
                    struct value *out) {
-  const struct metrics *m = options->metrics;
   struct filter group = {.arm = arm ? mem_strdup(arm) : NULL};
   const struct filter *f = arm ? &group : NULL;
   summary_counts(t, options, f, out);
   struct cells c = {0};
-  for (size_t i = 0; i < m->n; i++)
-    if (m->items[i]->domain != METRIC_LATER && !(arm && m->items[i]->domain == METRIC_OF_CLIENT))
-      add_cell(&c, t, m, m->items[i], f);
-  size_t n_metrics = c.n;
-  add_turns(&c, t, m, f);
+  collect(&c, t, options->metrics, f);
   resample(&c, t, options->seed);
-  set_metrics(out, t, m, &c, n_metrics, f);
-  set_turns(out, t, m, &c, n_metrics);
+  set_metrics(out, &c, !arm);
+  set_turns(out, &c);
   free_cells(&c);
   filter_free(&group);
 }

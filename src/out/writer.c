@@ -256,7 +256,7 @@ int writer_stop(struct writer *w, struct err *err) {
       "%s; %llu of %llu rows are missing from the file, the summary and the report cover "
       "them all. Free space there or choose another place with --out DIR, and run again",
       w->write_error.text, (unsigned long long)w->lost_rows,
-      (unsigned long long)(w->lost_rows + w->written_rows));
+      (unsigned long long)w->lost_rows + w->written_rows);
 }
 
 struct table *writer_table(struct writer *w) {

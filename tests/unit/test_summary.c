@@ -1,4 +1,5 @@
-/* test_summary.c: summary.json from tables whose answers are known. */
+/* test_summary.c: summary.json (summary.c, summary_group.c, summary_counts.c) from tables whose
+ * answers are known. */
 #include "check.h"
 
 #include <math.h>

@@ -1,27 +1,27 @@
-/* outcome.h: how a run ended, as an exit status: one pure function.
+/* verdict.h: how a run ended, as an exit status: one pure function.
  *
  * First that holds: 2 wrong usage · 130 interrupted · 1 the run failed · 98 not valid · 99 an
  * expectation was not met · 0. Beyond the plan's own expectations, 99 is also the status of a run
  * in which every request or every session failed or nothing at all was measured, and, without
  * expectations, of one in which more than 5 % of requests or sessions failed. */
-#ifndef OUT_OUTCOME_H
-#define OUT_OUTCOME_H
+#ifndef OUT_VERDICT_H
+#define OUT_VERDICT_H
 
 #include "base/base.h"
 #include "text/value.h"
 
-enum outcome_status {
-  OUTCOME_OK = 0,
-  OUTCOME_FAILED = 1,
-  OUTCOME_USAGE = 2,
-  OUTCOME_INVALID = 98,
-  OUTCOME_NOT_MET = 99,
-  OUTCOME_INTERRUPTED = 130
+enum verdict_status {
+  VERDICT_OK = 0,
+  VERDICT_FAILED = 1,
+  VERDICT_USAGE = 2,
+  VERDICT_INVALID = 98,
+  VERDICT_NOT_MET = 99,
+  VERDICT_INTERRUPTED = 130
 };
 
-#define OUTCOME_MAX_FAILED 0.05
+#define VERDICT_MAX_FAILED 0.05
 
-struct outcome_input {
+struct verdict_input {
   bool usage_error, interrupted;
   const char *run_error; /* set-up, a full disk, a crashed fleet …; NULL = none */
   bool valid;
@@ -31,18 +31,18 @@ struct outcome_input {
   uint64_t values; /* what vu:record and vu:check gave */
 };
 
-struct outcome {
-  int status;       /* enum outcome_status */
+struct verdict {
+  int status;       /* enum verdict_status */
   char reason[320]; /* one line for a person */
 };
 
-void outcome_decide(const struct outcome_input *in, struct outcome *out);
+void verdict_decide(const struct verdict_input *in, struct verdict *out);
 /* --exit-codes=bisect: 1, 2 and 98 become 125 (skip this commit), 99 becomes 1. */
-int outcome_bisect(int status);
+int verdict_bisect(int status);
 
 /* The input from a finished summary (summary_build, expectations in Lua appended by then). */
-void outcome_input_from(const struct value *summary, struct outcome_input *in);
+void verdict_input_from(const struct value *summary, struct verdict_input *in);
 /* Sets summary.outcome = {status, reason}. */
-void outcome_store(struct value *summary, const struct outcome *outcome);
+void verdict_store(struct value *summary, const struct verdict *verdict);
 
 #endif

@@ -1,14 +1,14 @@
-/* outcome.c: the exit status of a run and the sentence that goes with it. */
-#include "out/outcome.h"
+/* verdict.c: the exit status of a run and the sentence that goes with it. */
+#include "out/verdict.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static void say(struct outcome *out, enum outcome_status status, const char *fmt, ...)
+static void say(struct verdict *out, enum verdict_status status, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 
-static void say(struct outcome *out, enum outcome_status status, const char *fmt, ...) {
+static void say(struct verdict *out, enum verdict_status status, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
   vsnprintf(out->reason, sizeof out->reason, fmt, args);
@@ -16,31 +16,31 @@ static void say(struct outcome *out, enum outcome_status status, const char *fmt
   out->status = (int)status;
 }
 
-/* More than OUTCOME_MAX_FAILED failed. */
+/* More than VERDICT_MAX_FAILED failed. */
 static bool too_many(uint64_t ok, uint64_t failed) {
-  return failed > 0 && (double)failed > OUTCOME_MAX_FAILED * (double)(ok + failed);
+  return failed > 0 && (double)failed > VERDICT_MAX_FAILED * (double)(ok + failed);
 }
 
-static void say_failed(struct outcome *out, const char *what, uint64_t ok, uint64_t failed) {
+static void say_failed(struct verdict *out, const char *what, uint64_t ok, uint64_t failed) {
   if (!ok)
-    say(out, OUTCOME_NOT_MET, "all %llu %s failed", (unsigned long long)failed, what);
+    say(out, VERDICT_NOT_MET, "all %llu %s failed", (unsigned long long)failed, what);
   else
-    say(out, OUTCOME_NOT_MET,
+    say(out, VERDICT_NOT_MET,
         "%.1f %% of %s failed (%llu of %llu); without expectations 5 %% are allowed",
         100 * (double)failed / (double)(ok + failed), what, (unsigned long long)failed,
-        (unsigned long long)(ok + failed));
+        (unsigned long long)ok + failed);
 }
 
-void outcome_decide(const struct outcome_input *in, struct outcome *out) {
+void verdict_decide(const struct verdict_input *in, struct verdict *out) {
   bool bare = in->expectations == 0;
   if (in->usage_error)
-    say(out, OUTCOME_USAGE, "wrong usage");
+    say(out, VERDICT_USAGE, "wrong usage");
   else if (in->interrupted)
-    say(out, OUTCOME_INTERRUPTED, "interrupted: the figures are of what was measured until then");
+    say(out, VERDICT_INTERRUPTED, "interrupted: the figures are of what was measured until then");
   else if (in->run_error)
-    say(out, OUTCOME_FAILED, "%s", in->run_error);
+    say(out, VERDICT_FAILED, "%s", in->run_error);
   else if (!in->valid)
-    say(out, OUTCOME_INVALID, "not valid: a check of the measurement itself does not hold");
+    say(out, VERDICT_INVALID, "not valid: a check of the measurement itself does not hold");
   else if (in->requests_failed &&
            (!in->requests_ok || (bare && too_many(in->requests_ok, in->requests_failed))))
     say_failed(out, "requests", in->requests_ok, in->requests_failed);
@@ -48,25 +48,25 @@ void outcome_decide(const struct outcome_input *in, struct outcome *out) {
            (!in->sessions_ok || (bare && too_many(in->sessions_ok, in->sessions_failed))))
     say_failed(out, "sessions", in->sessions_ok, in->sessions_failed);
   else if (!in->requests_ok && !in->sessions_ok && !in->values)
-    say(out, OUTCOME_NOT_MET,
+    say(out, VERDICT_NOT_MET,
         "nothing was measured: no request and no session ended in the window");
   else if (in->expectations_met < in->expectations)
-    say(out, OUTCOME_NOT_MET, "%llu of %llu expectations not met",
-        (unsigned long long)(in->expectations - in->expectations_met),
+    say(out, VERDICT_NOT_MET, "%llu of %llu expectations not met",
+        (unsigned long long)in->expectations - in->expectations_met,
         (unsigned long long)in->expectations);
   else if (bare)
-    say(out, OUTCOME_OK, "completed; the plan has no expectations");
+    say(out, VERDICT_OK, "completed; the plan has no expectations");
   else
-    say(out, OUTCOME_OK, "all %llu expectations met", (unsigned long long)in->expectations);
+    say(out, VERDICT_OK, "all %llu expectations met", (unsigned long long)in->expectations);
 }
 
-int outcome_bisect(int status) {
+int verdict_bisect(int status) {
   switch (status) {
-  case OUTCOME_FAILED:
-  case OUTCOME_USAGE:
-  case OUTCOME_INVALID:
+  case VERDICT_FAILED:
+  case VERDICT_USAGE:
+  case VERDICT_INVALID:
     return 125;
-  case OUTCOME_NOT_MET:
+  case VERDICT_NOT_MET:
     return 1;
   default:
     return status;
@@ -82,11 +82,11 @@ static bool is_true(const struct value *v) {
   return v && v->kind == VALUE_BOOL && v->u.boolean;
 }
 
-void outcome_input_from(const struct value *summary, struct outcome_input *in) {
+void verdict_input_from(const struct value *summary, struct verdict_input *in) {
   const struct value *requests = value_get(summary, "requests");
   const struct value *sessions = value_get(summary, "sessions");
   const struct value *expectations = value_get(summary, "expectations");
-  *in = (struct outcome_input){
+  *in = (struct verdict_input){
       .interrupted = is_true(value_get(summary, "interrupted")),
       .run_error = value_to_string(value_get(summary, "write_error")),
       .valid = is_true(value_get(summary, "valid")),
@@ -101,8 +101,8 @@ void outcome_input_from(const struct value *summary, struct outcome_input *in) {
     in->expectations_met += is_true(value_get(value_at(expectations, i), "met"));
 }
 
-void outcome_store(struct value *summary, const struct outcome *outcome) {
+void verdict_store(struct value *summary, const struct verdict *verdict) {
   struct value *o = value_set(summary, "outcome", value_object());
-  value_set(o, "status", value_int(outcome->status));
-  value_set(o, "reason", value_cstring(outcome->reason));
+  value_set(o, "status", value_int(verdict->status));
+  value_set(o, "reason", value_cstring(verdict->reason));
 }
