@@ -49,8 +49,16 @@ static void add_seconds(struct buf *b, const char *name, double seconds) {
   buf_printf(b, "%s %s", name, text);
 }
 
+/* A load bounded by sessions alone has no drain: its last sessions are as good as the first. */
+static const char *phase_word(const struct run_snapshot *s) {
+  if (s->interrupted)
+    return "stopping";
+  bool to_the_end = s->phase == RUN_DRAIN && s->window_s <= 0;
+  return run_phase_name(to_the_end ? RUN_WINDOW : s->phase);
+}
+
 static void compose(struct buf *b, const struct live_line *l, const struct run_snapshot *s) {
-  buf_printf(b, "%-8s ", s->interrupted ? "stopping" : run_phase_name(s->phase));
+  buf_printf(b, "%-8s ", phase_word(s));
   add_seconds(b, "", s->elapsed_s);
   buf_printf(b, " · sessions %llu active, %llu done", (unsigned long long)s->sessions_active,
              (unsigned long long)s->live.sessions_ended);
