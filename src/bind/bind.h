@@ -9,6 +9,7 @@
 #include <lua.h>
 
 #include "base/blob.h"
+#include "base/buf.h"
 #include "text/value.h"
 
 struct vu;
@@ -28,6 +29,12 @@ MAY_RAISE void bind_push_value(lua_State *L, const struct value *v, bool keep_nu
 /* bind_to_value raises, with the path of the culprit (".messages[2].content"), for functions,
  * NaN and infinities, keys that are neither strings nor whole numbers, and depth over 200. Text
  * handles become strings. *out is null when it raises. */
+
+/* Appends the canonical JSON of the value at `index`: the bytes of json_write for what
+ * bind_to_value makes of it, and raises as that does. Plain tables go straight into the buffer
+ * (bind/luawrite.c); the
+ * buffer must be a held or scratch one. */
+MAY_RAISE void bind_write_json(lua_State *L, int index, struct buf *b);
 
 /* ---- json tables: what perigee.json makes and bind_push_value pushes (bind/luavalue.c). An array
  * is a table with the metatable BIND_JSON_ARRAY; null in it is lightuserdata NULL, which is

@@ -57,14 +57,11 @@ void bind_body_add(struct bind_body *b, struct blob *part) {
 
 static MAY_RAISE struct bind_body *body_of_value(lua_State *L, int index) {
   struct bind_body *body = bind_new_body(L);
-  struct value *v = bind_hold_value(L);
-  struct buf *b = bind_hold_buf(L);
-  bind_to_value(L, index, v);
-  json_write(b, v);
-  struct blob *blob = blob_from_buf(b);
+  struct buf *b = bind_scratch_buf(L);
+  bind_write_json(L, index, b);
+  struct blob *blob = blob_new(b->data, b->len);
   bind_body_add(body, blob);
   blob_unref(blob);
-  lua_pop(L, 2);
   return body;
 }
 
@@ -115,10 +112,8 @@ static int completions_body(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 2);
   struct bind_body *body = bind_new_body(L);
-  struct value *v = bind_hold_value(L);
   struct buf *b = bind_hold_buf(L);
-  bind_to_value(L, 1, v);
-  json_write(b, v);
+  bind_write_json(L, 1, b);
   b->len--; /* the closing brace comes last */
   buf_puts(b, b->len > 1 ? ",\"prompt\":\"" : "\"prompt\":\"");
   add_piece(body, b);

@@ -60,6 +60,39 @@ struct buf *bind_hold_buf(lua_State *L) {
   return b;
 }
 
+#define SCRATCH_KEPT ((size_t)64 << 10) /* a larger buffer is given back after use */
+
+static const char scratch_value_key, scratch_buf_key; /* their addresses are registry keys */
+
+struct value *bind_scratch_value(lua_State *L) {
+  struct value *v;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &scratch_value_key) == LUA_TNIL) {
+    v = bind_hold_value(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &scratch_value_key);
+  } else {
+    v = lua_touserdata(L, -1);
+    value_free(v);
+    *v = value_null();
+  }
+  lua_pop(L, 1);
+  return v;
+}
+
+struct buf *bind_scratch_buf(lua_State *L) {
+  struct buf *b;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &scratch_buf_key) == LUA_TNIL) {
+    b = bind_hold_buf(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &scratch_buf_key);
+  } else {
+    b = lua_touserdata(L, -1);
+    if (b->cap > SCRATCH_KEPT)
+      buf_free(b);
+    buf_reset(b);
+  }
+  lua_pop(L, 1);
+  return b;
+}
+
 void bind_push_author_line(lua_State *L) {
   lua_Debug ar;
   for (int level = 1; lua_getstack(L, level, &ar); level++) {

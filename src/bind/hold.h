@@ -19,6 +19,11 @@ MAY_RAISE struct value *bind_hold_value(lua_State *L);
 /* Pushes a holder and returns its empty buffer (BUF_MAX_OWN). */
 MAY_RAISE struct buf *bind_hold_buf(lua_State *L);
 
+/* The state's own one of each, empty: for work that ends before anything else is called, without a
+ * userdata for the collector to finalize. What a raise leaves in it goes with the next call. */
+MAY_RAISE struct value *bind_scratch_value(lua_State *L);
+MAY_RAISE struct buf *bind_scratch_buf(lua_State *L);
+
 /* Pushes a userdata of `size` cleared bytes with the metatable `type`, which must exist. */
 MAY_RAISE void *bind_new_userdata(lua_State *L, size_t size, const char *type);
 /* Makes the metatable `type` with `meta` as its own functions and `methods` (may be NULL) as

@@ -28,7 +28,7 @@ static int json_lua_decode(lua_State *L) {
   lua_settop(L, 1);
   const struct blob *text =
       text_blob(bind_check_text_node(L, 1, "json.decode: the text"), bind_gen_tokens(L));
-  struct value *v = bind_hold_value(L);
+  struct value *v = bind_scratch_value(L);
   struct err err;
   if (json_parse(text->data, text->len, v, &err)) {
     lua_pushnil(L);
@@ -40,6 +40,8 @@ static int json_lua_decode(lua_State *L) {
     lua_pop(L, 1);
     lua_pushlightuserdata(L, NULL);
   }
+  value_free(v);
+  *v = value_null();
   return 1;
 }
 
@@ -48,13 +50,14 @@ static int json_lua_encode(lua_State *L) {
   luaL_checkany(L, 1);
   bool pretty = boolean_option(L, 2, "pretty", "json.encode");
   lua_settop(L, 1);
-  struct value *v = bind_hold_value(L);
-  struct buf *b = bind_hold_buf(L);
-  bind_to_value(L, 1, v);
-  if (pretty)
+  struct buf *b = bind_scratch_buf(L);
+  if (pretty) {
+    struct value *v = bind_hold_value(L);
+    bind_to_value(L, 1, v);
     json_write_pretty(b, v);
-  else
-    json_write(b, v);
+  } else {
+    bind_write_json(L, 1, b);
+  }
   lua_pushlstring(L, b->data, b->len);
   return 1;
 }

@@ -277,21 +277,29 @@ static int object_pairs(lua_State *L) {
   return 3;
 }
 
-void bind_push_object(lua_State *L) {
+static MAY_RAISE void new_json_object(lua_State *L, size_t n) {
   luaL_checkstack(L, 4, "JSON object");
   static const luaL_Reg meta[] = {
       {"__newindex", object_newindex}, {"__pairs", object_pairs}, {NULL, NULL}};
   bind_new_type(L, BIND_JSON_OBJECT, meta, NULL);
-  lua_newtable(L);
+  lua_createtable(L, 0, (int)n);
   luaL_setmetatable(L, BIND_JSON_OBJECT);
 }
 
-void bind_push_array(lua_State *L) {
+static MAY_RAISE void new_json_array(lua_State *L, size_t n) {
   luaL_checkstack(L, 4, "JSON array");
   static const luaL_Reg meta[] = {{NULL, NULL}};
   bind_new_type(L, BIND_JSON_ARRAY, meta, NULL);
-  lua_newtable(L);
+  lua_createtable(L, (int)n, 0);
   luaL_setmetatable(L, BIND_JSON_ARRAY);
+}
+
+void bind_push_object(lua_State *L) {
+  new_json_object(L, 0);
+}
+
+void bind_push_array(lua_State *L) {
+  new_json_array(L, 0);
 }
 
 void bind_object_set(lua_State *L, int index, const char *key, size_t key_len) {
@@ -302,6 +310,27 @@ void bind_object_set(lua_State *L, int index, const char *key, size_t key_len) {
 }
 
 /* ---- struct value -> Lua ---- */
+
+/* Filled raw, its order beside it: no __newindex per key. */
+static void push_object_value(lua_State *L, const struct value *v, bool keep_null) {
+  size_t n = v->u.object.n;
+  lua_Integer kept = 0;
+  new_json_object(L, n ? n + 1 : 0);
+  if (!n)
+    return;
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    const struct value_pair *pair = &v->u.object.pairs[i];
+    if (pair->value.kind == VALUE_NULL && !keep_null)
+      continue;
+    lua_pushlstring(L, pair->key, pair->key_len);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, -3, ++kept);
+    bind_push_value(L, &pair->value, keep_null);
+    lua_rawset(L, -4);
+  }
+  lua_rawsetp(L, -2, &order_key);
+}
 
 void bind_push_value(lua_State *L, const struct value *v, bool keep_null) {
   luaL_checkstack(L, 8, "nested values");
@@ -325,19 +354,14 @@ void bind_push_value(lua_State *L, const struct value *v, bool keep_null) {
     lua_pushlstring(L, v->u.string.data, v->u.string.len);
     break;
   case VALUE_ARRAY:
-    bind_push_array(L);
+    new_json_array(L, v->u.array.n);
     for (size_t i = 0; i < v->u.array.n; i++) {
       bind_push_value(L, &v->u.array.items[i], true);
       lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     break;
   case VALUE_OBJECT:
-    bind_push_object(L);
-    for (size_t i = 0; i < v->u.object.n; i++) {
-      const struct value_pair *pair = &v->u.object.pairs[i];
-      bind_push_value(L, &pair->value, keep_null);
-      bind_object_set(L, -2, pair->key, pair->key_len);
-    }
+    push_object_value(L, v, keep_null);
     break;
   }
 }
