@@ -1,0 +1,156 @@
+/* luawrite.c: Lua values straight into canonical JSON, without a struct value in between.
+ *
+ * Request bodies are made of small plain tables, one per request, so this is a hot path. It knows
+ * numbers, strings, lists, arrays of perigee.json and tables with string keys; anything else
+ * (texts, shared data, ordered objects, what JSON cannot hold) goes the long way through
+ * bind_to_value, which also has the messages. The bytes are the same either way. */
+#include <lauxlib.h>
+#include <math.h>
+#include <string.h>
+
+#include "bind/bind.h"
+#include "bind/hold.h"
+#include "text/json.h"
+
+#define MAX_KEYS 32
+#define MAX_DEPTH 40
+
+struct entry {
+  const char *key; /* lives as long as the table holds it */
+  size_t len;
+  int at; /* the value's place on the stack */
+};
+
+static bool write_any(lua_State *L, int index, struct buf *b, int depth);
+
+static bool comes_before(const struct entry *a, const struct entry *b) {
+  int order = memcmp(a->key, b->key, a->len < b->len ? a->len : b->len);
+  return order ? order < 0 : a->len < b->len;
+}
+
+static bool write_list(lua_State *L, int index, lua_Integer n, struct buf *b, int depth) {
+  lua_Integer seen = 0;
+  lua_pushnil(L);
+  while (lua_next(L, index)) { /* are the keys 1..n, and nothing else? */
+    lua_pop(L, 1);
+    if (!lua_isinteger(L, -1) || lua_tointeger(L, -1) < 1 || lua_tointeger(L, -1) > n) {
+      lua_pop(L, 1);
+      return false;
+    }
+    seen++;
+  }
+  if (seen != n)
+    return false;
+  buf_putc(b, '[');
+  for (lua_Integer i = 1; i <= n; i++) {
+    if (i > 1)
+      buf_putc(b, ',');
+    lua_rawgeti(L, index, i);
+    bool ok = write_any(L, lua_gettop(L), b, depth);
+    lua_pop(L, 1);
+    if (!ok)
+      return false;
+  }
+  buf_putc(b, ']');
+  return true;
+}
+
+/* The values are kept on the stack meanwhile, so no key is looked up again. */
+static bool write_entries(lua_State *L, int index, struct buf *b, int depth) {
+  struct entry entries[MAX_KEYS];
+  int n = 0;
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    if (n == MAX_KEYS || lua_type(L, -2) != LUA_TSTRING)
+      return false;
+    struct entry e = {.at = lua_gettop(L)};
+    e.key = lua_tolstring(L, -2, &e.len);
+    int i = n++;
+    for (; i > 0 && comes_before(&e, &entries[i - 1]); i--)
+      entries[i] = entries[i - 1];
+    entries[i] = e;
+    luaL_checkstack(L, 8, "nested values");
+    lua_pushvalue(L, -2); /* where to go on from */
+  }
+  buf_putc(b, '{');
+  for (int i = 0; i < n; i++) {
+    if (i)
+      buf_putc(b, ',');
+    json_write_string(b, entries[i].key, entries[i].len);
+    buf_putc(b, ':');
+    if (!write_any(L, entries[i].at, b, depth))
+      return false;
+  }
+  buf_putc(b, '}');
+  return true;
+}
+
+static bool write_table(lua_State *L, int index, struct buf *b, int depth) {
+  if (depth >= MAX_DEPTH)
+    return false;
+  luaL_checkstack(L, 8, "nested values");
+  bool array = false;
+  if (lua_getmetatable(L, index)) {
+    lua_pop(L, 1);
+    array = bind_is_array(L, index);
+    if (!array)
+      return false;
+  }
+  lua_Integer n = (lua_Integer)lua_rawlen(L, index);
+  if (array || n > 0)
+    return write_list(L, index, n, b, depth + 1);
+  return write_entries(L, index, b, depth + 1);
+}
+
+/* False: not for here; `b` and the stack hold anything. `index` is absolute. */
+static bool write_any(lua_State *L, int index, struct buf *b, int depth) {
+  size_t len;
+  const char *s;
+  switch (lua_type(L, index)) {
+  case LUA_TSTRING:
+    s = lua_tolstring(L, index, &len);
+    json_write_string(b, s, len);
+    return true;
+  case LUA_TNUMBER:
+    if (lua_isinteger(L, index))
+      buf_put_int(b, lua_tointeger(L, index));
+    else if (isfinite(lua_tonumber(L, index)))
+      json_write_double(b, lua_tonumber(L, index));
+    else
+      return false;
+    return true;
+  case LUA_TBOOLEAN:
+    buf_puts(b, lua_toboolean(L, index) ? "true" : "false");
+    return true;
+  case LUA_TTABLE: {
+    int top = lua_gettop(L);
+    bool ok = write_table(L, index, b, depth);
+    lua_settop(L, top);
+    return ok;
+  }
+  case LUA_TLIGHTUSERDATA:
+    if (lua_touserdata(L, index))
+      return false;
+    buf_puts(b, "null");
+    return true;
+  default:
+    return false;
+  }
+}
+
+void bind_write_json(lua_State *L, int index, struct buf *b) {
+  index = lua_absindex(L, index);
+  int top = lua_gettop(L);
+  size_t before = b->len;
+  luaL_checkstack(L, 8, "nested values");
+  if (write_any(L, index, b, 0))
+    return;
+  lua_settop(L, top);
+  b->len = before;
+  struct value *v = bind_hold_value(L);
+  bind_to_value(L, index, v);
+  json_write(b, v);
+  value_free(v);
+  *v = value_null();
+  lua_settop(L, top);
+}
