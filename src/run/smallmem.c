@@ -1,0 +1,112 @@
+/* smallmem.c: small blocks by length class; see smallmem.h. */
+#include "run/smallmem.h"
+
+#include <stdalign.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define PAGE_BYTES_MIN ((size_t)8 << 10)
+#define PAGE_BYTES_MAX ((size_t)64 << 10)
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ALL_TO_MALLOC 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ALL_TO_MALLOC 1
+#endif
+#endif
+#ifndef ALL_TO_MALLOC
+#define ALL_TO_MALLOC 0
+#endif
+
+struct smallmem_free {
+  struct smallmem_free *next;
+};
+
+struct smallmem_page {
+  struct smallmem_page *next;
+  size_t bytes;
+  alignas(SMALLMEM_STEP) char data[];
+};
+
+static bool is_small(size_t size) {
+  return !ALL_TO_MALLOC && size <= SMALLMEM_STEP * SMALLMEM_CLASSES;
+}
+
+static size_t class_of(size_t size) {
+  return (size - 1) / SMALLMEM_STEP;
+}
+
+/* What is left of the old page goes to the lists. */
+static void keep_rest(struct smallmem *m) {
+  while (m->fresh_bytes >= SMALLMEM_STEP) {
+    size_t bytes = m->fresh_bytes;
+    if (bytes > SMALLMEM_STEP * SMALLMEM_CLASSES)
+      bytes = SMALLMEM_STEP * SMALLMEM_CLASSES;
+    m->fresh_bytes -= bytes;
+    smallmem_release(m, m->fresh + m->fresh_bytes, bytes);
+  }
+}
+
+/* Pages double, so that a state with little in it is small. */
+static void add_page(struct smallmem *m) {
+  keep_rest(m);
+  size_t bytes = m->pages ? m->pages->bytes * 2 : PAGE_BYTES_MIN;
+  if (bytes > PAGE_BYTES_MAX)
+    bytes = PAGE_BYTES_MAX;
+  struct smallmem_page *page = mem_alloc(bytes);
+  page->next = m->pages;
+  page->bytes = bytes;
+  m->pages = page;
+  m->fresh = page->data;
+  m->fresh_bytes = (bytes - sizeof *page) / SMALLMEM_STEP * SMALLMEM_STEP;
+}
+
+static void *take(struct smallmem *m, size_t size) {
+  size_t class = class_of(size), bytes = (class + 1) * SMALLMEM_STEP;
+  struct smallmem_free *block = m->free[class];
+  if (block) {
+    m->free[class] = block->next;
+    return block;
+  }
+  if (m->fresh_bytes < bytes)
+    add_page(m);
+  m->fresh_bytes -= bytes;
+  return m->fresh + m->fresh_bytes;
+}
+
+void smallmem_release(struct smallmem *m, void *p, size_t size) {
+  if (!p)
+    return;
+  if (!is_small(size)) {
+    mem_free(p);
+    return;
+  }
+  struct smallmem_free *block = p;
+  size_t class = class_of(size);
+  block->next = m->free[class];
+  m->free[class] = block;
+}
+
+void *smallmem_resize(struct smallmem *m, void *p, size_t old_size, size_t size) {
+  if (!p)
+    return is_small(size) ? take(m, size) : mem_alloc(size);
+  bool was_small = is_small(old_size), small = is_small(size);
+  if (!was_small && !small)
+    return mem_resize(p, size, 1);
+  if (was_small && small && class_of(old_size) == class_of(size))
+    return p;
+  void *q = small ? take(m, size) : mem_alloc(size);
+  memcpy(q, p, old_size < size ? old_size : size);
+  smallmem_release(m, p, old_size);
+  return q;
+}
+
+void smallmem_free(struct smallmem *m) {
+  for (struct smallmem_page *page = m->pages, *next; page; page = next) {
+    next = page->next;
+    mem_free(page);
+  }
+  *m = (struct smallmem){0};
+}

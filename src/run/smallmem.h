@@ -1,0 +1,35 @@
+/* smallmem.h: memory for the small blocks that a Lua state is made of.
+ *
+ * Lua allocates and frees some hundred blocks of 16 to 256 bytes per request, and always says how
+ * long a block is. So blocks of one length class come from a list: a few instructions instead of
+ * malloc's hundreds, and no lock that another thread could hold. Pages are given back when the
+ * state ends. One thread's. Under AddressSanitizer every block is malloc's, so that mistakes are
+ * found. */
+#ifndef RUN_SMALLMEM_H
+#define RUN_SMALLMEM_H
+
+#include "base/base.h"
+
+#define SMALLMEM_STEP 16u
+#define SMALLMEM_CLASSES 32u /* blocks up to 512 bytes */
+
+struct smallmem_free;
+struct smallmem_page;
+
+struct smallmem {
+  struct smallmem_free *free[SMALLMEM_CLASSES];
+  struct smallmem_page *pages;
+  char *fresh; /* of the newest page, not given out yet */
+  size_t fresh_bytes;
+};
+
+/* Zeroed memory is an empty one. */
+
+/* As realloc, but the caller knows the old length (0 with p NULL). `size` > 0. Aligned for
+ * everything. */
+void *smallmem_resize(struct smallmem *m, void *p, size_t old_size, size_t size);
+void smallmem_release(struct smallmem *m, void *p, size_t size); /* p may be NULL */
+/* Gives the pages back; blocks over 512 bytes must have been released. */
+void smallmem_free(struct smallmem *m);
+
+#endif
