@@ -159,16 +159,20 @@ static void on_signal(uv_signal_t *handle, int signum) {
   loop_stop(handle->data);
 }
 
-static void serve(struct loop *loop) {
+/* Lives until the loop is deleted: closing ends there. */
+struct signals {
   uv_signal_t term, interrupt;
-  uv_signal_init(loop_uv(loop), &term);
-  uv_signal_init(loop_uv(loop), &interrupt);
-  term.data = interrupt.data = loop;
-  uv_signal_start(&term, on_signal, SIGTERM);
-  uv_signal_start(&interrupt, on_signal, SIGINT);
+};
+
+static void serve(struct loop *loop, struct signals *s) {
+  uv_signal_init(loop_uv(loop), &s->term);
+  uv_signal_init(loop_uv(loop), &s->interrupt);
+  s->term.data = s->interrupt.data = loop;
+  uv_signal_start(&s->term, on_signal, SIGTERM);
+  uv_signal_start(&s->interrupt, on_signal, SIGINT);
   loop_run(loop);
-  uv_close((uv_handle_t *)&term, NULL);
-  uv_close((uv_handle_t *)&interrupt, NULL);
+  uv_close((uv_handle_t *)&s->term, NULL);
+  uv_close((uv_handle_t *)&s->interrupt, NULL);
 }
 
 static int run(const struct sim_options *o, struct err *err) {
@@ -181,6 +185,7 @@ static int run(const struct sim_options *o, struct err *err) {
                                 .seed = (uint64_t)o->seed};
   struct loop *loop = NULL;
   struct simfleet *fleet = NULL;
+  struct signals signals;
   int rc = check_options(o, err);
   if (!rc)
     rc = read_config(o, &fo.config, err);
@@ -202,7 +207,7 @@ static int run(const struct sim_options *o, struct err *err) {
       print_line(fleet);
     else
       print_table(fleet, o);
-    serve(loop);
+    serve(loop, &signals);
   }
   if (fleet)
     simfleet_stop(fleet);
