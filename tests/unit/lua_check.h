@@ -64,9 +64,9 @@ static inline void lua_check_error(lua_State *L, const char *chunk, const char *
   lua_settop(L, 0);
 }
 
-/* Runs the chunk again and again, each time with memory for one more allocation of Lua's, until it gets
- * through. Every failure must surface as a Lua memory error; what leaks is found by the sanitizer.
- * `prepare` runs before, without failures. */
+/* Runs the chunk again and again, each time with memory for one more allocation of Lua's, until it
+ * gets through. Every failure must surface as a Lua memory error; what leaks is found by the
+ * sanitizer. `prepare` runs before, without failures. */
 static inline void lua_check_out_of_memory(const char *prepare, const char *chunk) {
   for (size_t at = 1;; at++) {
     struct lua_check_alloc alloc = {0, 0};
