@@ -114,8 +114,8 @@ static int scan_string(struct parser *p, const char **text, size_t *len) {
 }
 
 static int parse_string(struct parser *p, struct value *out) {
-  const char *text;
-  size_t len;
+  const char *text = NULL;
+  size_t len = 0;
   p->cur++;
   int rc = scan_string(p, &text, &len);
   if (rc == 0)
@@ -180,8 +180,8 @@ static int parse_pair(struct parser *p, struct value *object) {
   if (p->cur == p->end || *p->cur != '"')
     return fail_expected(p, "a key in double quotes");
   p->cur++;
-  const char *key;
-  size_t len;
+  const char *key = NULL;
+  size_t len = 0;
   int rc = scan_string(p, &key, &len);
   if (rc)
     return rc;

@@ -55,6 +55,7 @@ static void digits_up(struct digits *d) {
  * Just above a power of two the rounding interval is lopsided, and the 16-digit answer may be the
  * upper neighbour of the correctly rounded one. */
 static void shortest_digits(double d, struct digits *out) {
+  *out = (struct digits){.n = 0};
   for (int precision = d < 0x1p-1022 ? 1 : 15; precision <= 17; precision++) {
     round_digits(d, precision, out);
     if (precision == 17 || digits_value(out) == d)

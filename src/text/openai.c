@@ -130,13 +130,22 @@ static int on_event(void *user, const struct sse_event *e) {
     r->done_marker = true;
     return STOP_DONE;
   }
+  bool chunk = r->api != OPENAI_RESPONSES && !e->type_len && !s->priv->in_full;
+  struct scan_str text;
+  s->priv->event_bytes = 0;
+  if (chunk && repeat_match(&s->priv->repeat, e->data, e->len, &text)) {
+    int rc = openai_apply_text(s, s->priv->repeat.choice, s->priv->repeat.visible, &text);
+    r->sse_events++;
+    return rc;
+  }
   if (!frame_read(f, e->data, e->len, false)) {
     if (f->full)
       return ERR_LIMIT;
     apply_broken(s, e, &name);
     return 0;
   }
-  s->priv->event_bytes = 0;
+  if (chunk)
+    repeat_learn(&s->priv->repeat, f);
   int rc = apply_frame(s, f, &name);
   r->sse_events++;
   return rc;
@@ -160,6 +169,7 @@ void openai_stream_init(struct openai_stream *s, const struct openai_options *op
     s->priv->options.max_bytes = MAX_BYTES_DEFAULT;
   s->priv->running = true;
   frame_init(&s->priv->frame);
+  repeat_init(&s->priv->repeat);
   buf_init(&s->priv->raw, RAW_KEPT);
 }
 
@@ -169,6 +179,7 @@ void openai_stream_free(struct openai_stream *s) {
   openai_result_free(&s->result);
   sse_free(&s->sse);
   frame_free(&s->priv->frame);
+  repeat_free(&s->priv->repeat);
   buf_free(&s->priv->raw);
   mem_free(s->priv);
   s->priv = NULL;
@@ -179,8 +190,13 @@ void openai_stream_reset(struct openai_stream *s) {
   openai_result_reset(&s->result);
   sse_reset(&s->sse);
   buf_reset(&priv->raw);
-  *priv = (struct openai_priv){
-      .options = priv->options, .frame = priv->frame, .raw = priv->raw, .running = true};
+  repeat_reset(&priv->repeat);
+  *priv = (struct openai_priv){.options = priv->options,
+                               .frame = priv->frame,
+                               .repeat = priv->repeat,
+                               .in_full = priv->in_full,
+                               .raw = priv->raw,
+                               .running = true};
 }
 
 /* A body whose first character opens a JSON value has no framing. Returns where it starts. */
@@ -191,7 +207,7 @@ static const char *probe_start(struct openai_priv *priv, const char *p, const ch
       break;
     }
     /* White space and a byte order mark decide nothing. */
-    if (!memchr(" \t\r\n\xef\xbb\xbf", (unsigned char)*p, 7)) {
+    if (!*p || !strchr(" \t\r\n\xef\xbb\xbf", *p)) {
       priv->probe = OPENAI_PROBE_EVENTS;
       break;
     }

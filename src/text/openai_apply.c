@@ -146,6 +146,16 @@ static int apply_choice(struct openai_stream *s, const struct frame_choice *c,
   return rc;
 }
 
+int openai_apply_text(struct openai_stream *s, int64_t choice, bool visible,
+                      const struct scan_str *text) {
+  int rc = visible ? openai_add_visible(s, choice, text)
+                   : openai_add_output(s->priv, &s->result.reasoning, text);
+  if (rc)
+    return rc;
+  s->priv->running = false; /* output without a count */
+  return openai_mark_output(s, visible, -1);
+}
+
 int openai_apply_choices(struct openai_stream *s, const struct frame *f, bool whole_reply) {
   struct openai_result *r = &s->result;
   struct seen seen = {.token_ids = OPENAI_ABSENT};

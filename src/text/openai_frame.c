@@ -330,46 +330,84 @@ static void scan_response(struct scan *s, struct frame *f) {
       scan_skip(s);
 }
 
-static void scan_top_field(struct scan *s, const struct scan_str *key, struct frame *f,
+static bool scan_top_field(struct scan *s, const struct scan_str *key, struct frame *f,
                            bool whole_reply) {
-  if (SCAN_IS(*key, "choices"))
-    scan_choices(s, f);
-  else if (SCAN_IS(*key, "object"))
-    scan_string(s, &f->object);
-  else if (SCAN_IS(*key, "type"))
-    scan_string(s, &f->type);
-  else if (SCAN_IS(*key, "delta"))
-    scan_string(s, &f->delta);
-  else if (SCAN_IS(*key, "message"))
-    scan_string(s, &f->message);
-  else if (SCAN_IS(*key, "code"))
-    f->code = scan_code(s, OPENAI_ABSENT, &f->code_text);
-  else if (SCAN_IS(*key, "arguments") || SCAN_IS(*key, "input"))
-    scan_string(s, &f->arguments);
-  else if (SCAN_IS(*key, "output_index"))
-    f->output_index = scan_count(s, 0);
-  else if (SCAN_IS(*key, "response"))
-    scan_response(s, f);
-  else if (SCAN_IS(*key, "item")) {
-    f->n_items = 0;
-    scan_one_item(s, f, false);
-  } else if (SCAN_IS(*key, "output") && whole_reply)
-    scan_output(s, f);
-  else if (!scan_reply_field(s, key, &f->top))
-    scan_skip(s);
+  switch (key->len) { /* most keys of an event are none of these, by their length alone */
+  case 4:
+    if (SCAN_IS(*key, "type"))
+      return scan_string(s, &f->type), true;
+    if (SCAN_IS(*key, "code"))
+      return f->code = scan_code(s, OPENAI_ABSENT, &f->code_text), true;
+    if (SCAN_IS(*key, "item"))
+      return f->n_items = 0, scan_one_item(s, f, false), true;
+    break;
+  case 5:
+    if (SCAN_IS(*key, "delta"))
+      return scan_string(s, &f->delta), true;
+    if (SCAN_IS(*key, "input"))
+      return scan_string(s, &f->arguments), true;
+    break;
+  case 6:
+    if (SCAN_IS(*key, "object"))
+      return scan_string(s, &f->object), true;
+    if (SCAN_IS(*key, "output") && whole_reply)
+      return scan_output(s, f), true;
+    break;
+  case 7:
+    if (SCAN_IS(*key, "choices"))
+      return scan_choices(s, f), true;
+    if (SCAN_IS(*key, "message"))
+      return scan_string(s, &f->message), true;
+    break;
+  case 8:
+    if (SCAN_IS(*key, "response"))
+      return scan_response(s, f), true;
+    break;
+  case 9:
+    if (SCAN_IS(*key, "arguments"))
+      return scan_string(s, &f->arguments), true;
+    break;
+  case 12:
+    if (SCAN_IS(*key, "output_index"))
+      return f->output_index = scan_count(s, 0), true;
+    break;
+  default:
+    break;
+  }
+  return scan_reply_field(s, key, &f->top);
+}
+
+static void forget_reply(struct frame_reply *r) {
+  r->id.there = r->status.there = r->reason.there = r->error.there = r->usage.present = false;
+  r->id.len = r->status.len = r->reason.len = 0;
+}
+
+/* Field by field: clearing all of it would cost more than reading a short event. */
+static void forget(struct frame *f) {
+  struct scan_str *const strings[] = {&f->object, &f->type,      &f->message,
+                                      &f->delta,  &f->arguments, &f->code_text};
+  for (size_t i = 0; i < ARRAY_LEN(strings); i++) {
+    strings[i]->there = false;
+    strings[i]->len = 0;
+  }
+  forget_reply(&f->top);
+  f->code = OPENAI_ABSENT;
+  f->output_index = 0;
+  f->has_response = f->cut = f->full = false;
+  f->n_choices = f->n_tools = f->n_items = f->n_parts = 0;
 }
 
 bool frame_read(struct frame *f, const char *text, size_t len, bool whole_reply) {
   struct scan s;
   bool first = true;
   struct scan_str key;
-  memset(f, 0, offsetof(struct frame, choices));
-  f->code = OPENAI_ABSENT;
+  forget(f);
   f->whole = (struct scan_str){.p = text, .len = len, .there = true};
   scan_init(&s, text, len, &f->key);
   if (scan_enter(&s, '{'))
     while (scan_key(&s, &first, &key))
-      scan_top_field(&s, &key, f, whole_reply);
+      if (!scan_top_field(&s, &key, f, whole_reply))
+        scan_skip(&s);
   scan_end(&s);
   f->cut = s.bad && s.cut;
   return !s.bad;

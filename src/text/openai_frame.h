@@ -51,23 +51,24 @@ struct frame_reply {
   struct frame_error error;
 };
 
+/* Every string, and everything behind a `there` or `present`, means something only when that is
+ * true; `response` only with has_response. */
 struct frame {
-  struct frame_reply top, response;
-  bool has_response;
   struct scan_str whole; /* the text itself */
   struct scan_str object, type, message, delta, arguments;
   struct scan_str code_text;
   int64_t code, output_index;
-  size_t n_choices, n_tools, n_items, n_parts;
+  struct frame_reply top, response;
+  bool has_response;
   bool cut;  /* not JSON, because it ends too early */
   bool full; /* more than FRAME_MAX_ENTRIES of something: given up */
-  /* Kept from frame to frame: */
   struct frame_choice *choices;
   struct frame_tool *tools;
   struct frame_item *items;
   struct frame_part *parts;
+  size_t n_choices, n_tools, n_items, n_parts;
   size_t cap_choices, cap_tools, cap_items, cap_parts;
-  struct buf key;
+  struct buf key; /* see scan_init */
 };
 
 void frame_init(struct frame *f);

@@ -7,12 +7,15 @@
 #define TEXT_OPENAI_IMPL_H
 
 #include "text/openai_frame.h"
+#include "text/openai_repeat.h"
 
 enum openai_probe { OPENAI_PROBE_START, OPENAI_PROBE_EVENTS, OPENAI_PROBE_RAW };
 
 struct openai_priv {
   struct openai_options options;
   struct frame frame;
+  struct repeat repeat;
+  bool in_full; /* for tests: never take openai_repeat.h's short way */
   enum openai_probe probe;
   struct buf raw;     /* the start of a body without framing */
   size_t used_bytes;  /* of options.max_bytes */
@@ -63,6 +66,9 @@ NODISCARD int openai_add_tool(struct openai_stream *s, int64_t choice,
                               const struct frame_tool *tool, bool whole);
 /* Counts and stamps the event being applied as one with output; tokens −1 = unknown. */
 NODISCARD int openai_mark_output(struct openai_stream *s, bool visible, int64_t tokens);
+/* What openai_apply_choices does for a chunk of one choice that holds a text and no more. */
+NODISCARD int openai_apply_text(struct openai_stream *s, int64_t choice, bool visible,
+                                const struct scan_str *text);
 NODISCARD int openai_apply_choices(struct openai_stream *s, const struct frame *f,
                                    bool whole_reply);
 

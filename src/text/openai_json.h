@@ -10,6 +10,8 @@
 
 #include "base/buf.h"
 
+#include <string.h>
+
 struct scan {
   const char *p, *end;
   unsigned depth;
@@ -55,7 +57,14 @@ int64_t scan_code(struct scan *s, int64_t absent, struct scan_str *text);
 
 /* Appends the string's characters; lone surrogates become U+FFFD. ERR_LIMIT from the buffer. */
 NODISCARD int scan_unescape(const struct scan_str *str, struct buf *out);
+bool scan_equals_escaped(const struct scan_str *str, const char *word, size_t len);
 /* Whether the unescaped string is this one. */
-bool scan_equals(const struct scan_str *str, const char *word);
+static inline bool scan_equals(const struct scan_str *str, const char *word) {
+  size_t len = strlen(word);
+  if (!str->there)
+    return false;
+  return str->escaped ? scan_equals_escaped(str, word, len)
+                      : str->len == len && memcmp(str->p, word, len) == 0;
+}
 
 #endif

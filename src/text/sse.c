@@ -144,6 +144,10 @@ static int take_line(struct sse *p, const char *line, size_t len, struct err *er
     return limit(p, "a line", err);
   if (!len)
     return p->stopped = dispatch(p, false);
+  if (len > 5 && memcmp(line, "data:", 5) == 0) { /* nearly every line: not searched for ':' */
+    size_t skip = 5 + (line[5] == ' ');
+    return add_data(p, line + skip, len - skip) ? limit(p, "an event", err) : 0;
+  }
   const char *colon = memchr(line, ':', len), *end = line + len;
   const char *value = colon ? colon + 1 : end;
   if (value < end && *value == ' ')

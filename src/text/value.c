@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define INDEX_FROM 8
+#define TWO_63 9223372036854775808.0
 
 static uint64_t hash_key(const char *key, size_t len) {
   uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -248,7 +249,7 @@ bool value_to_int(const struct value *v, int64_t *out) {
   if (v->kind != VALUE_DOUBLE)
     return false;
   double d = v->u.number;
-  if (!(d >= -0x1p63 && d < 0x1p63) || (double)(int64_t)d != d)
+  if (!(d >= -TWO_63 && d < TWO_63) || (double)(int64_t)d != d)
     return false;
   *out = (int64_t)d;
   return true;

@@ -7,6 +7,7 @@
 
 #include "text/json.h"
 #include "text/openai.h"
+#include "text/openai_impl.h"
 
 /* A chat chunk with this delta object; a completions chunk with these fields of its choice. */
 #define DELTA(delta) "data: {\"choices\":[{\"index\":0,\"delta\":" delta "}]}\n\n"
@@ -52,8 +53,9 @@ static inline void openai_check_result(const struct openai_result *r, const char
   value_free(&got);
 }
 
-/* Feeds `bytes` whole, byte by byte and at every cut in two, and compares each time. Pieces are
- * copies of exactly their size, so that a sanitizer sees a read beyond one. */
+/* Feeds `bytes` whole, byte by byte and at every cut in two, every second time without the
+ * short way of openai_repeat.h, and compares each time. Pieces are copies of exactly their size, so
+ * that a sanitizer sees a read beyond one. */
 static inline void openai_check_bytes(enum openai_api api, const char *bytes, size_t len,
                                       const char *want) {
   struct openai_stream s;
@@ -61,6 +63,7 @@ static inline void openai_check_bytes(enum openai_api api, const char *bytes, si
   openai_check_start(&s, api);
   for (size_t cut = 0; cut <= len + 1; cut++) {
     openai_stream_reset(&s);
+    s.priv->in_full = cut % 2;
     for (size_t at = 0; at < len;) {
       size_t n = cut > len ? 1 : at < cut ? cut - at : len - at;
       char *piece = malloc(n);

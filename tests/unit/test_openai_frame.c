@@ -247,7 +247,7 @@ static void test_full(void **state) {
       list[3 * (n + extra) - 1] = '\0';
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-      sprintf(text, forms[i], list);
+      snprintf(text, 3 * (n + 1) + 100, forms[i], list);
 #pragma GCC diagnostic pop
       struct frame f;
       frame_init(&f);

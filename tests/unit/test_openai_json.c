@@ -182,6 +182,17 @@ static void test_codes(void **state) {
   }
 }
 
+/* A string that never ends, where a code should be. */
+static void test_broken_code(void **state) {
+  (void)state;
+  struct scan s;
+  struct scan_str word = {0};
+  scan_init(&s, "\"50", 3, NULL);
+  assert_int_equal(scan_code(&s, -7, &word), -7);
+  assert_false(word.there);
+  assert_true(s.bad && s.cut);
+}
+
 static void unescape(const char *quoted, const char *want, size_t len) {
   struct scan s;
   struct scan_str str;
@@ -219,9 +230,10 @@ static void test_unescape(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_skip),     cmocka_unit_test(test_cuts),   cmocka_unit_test(test_depth),
-      cmocka_unit_test(test_walk),     cmocka_unit_test(test_counts), cmocka_unit_test(test_codes),
-      cmocka_unit_test(test_unescape),
+      cmocka_unit_test(test_skip),     cmocka_unit_test(test_cuts),
+      cmocka_unit_test(test_depth),    cmocka_unit_test(test_walk),
+      cmocka_unit_test(test_counts),   cmocka_unit_test(test_codes),
+      cmocka_unit_test(test_unescape), cmocka_unit_test(test_broken_code),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

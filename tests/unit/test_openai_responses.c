@@ -39,9 +39,10 @@ static void test_tool_calls(void **state) {
                                           "\"name\":\"f\",\"arguments\":\"\"}")
           EVENT("response.output_item.added",
                 ",\"output_index\":1,\"item\":{\"type\":\"mcp_call\",\"id\":\"m1\",\"name\":\"g\"}")
-              EVENT("response.output_item.added", ",\"output_index\":0,\"item\":{\"type\":"
-                                                  "\"message\",\"id\":\"msg\"}") EVENT(
-                  "response.function_call_arguments.delta", ",\"output_index\":2,\"delta\":\"[\"")
+              EVENT("response.output_item.added",
+                    ",\"output_index\":0,\"item\":{\"type\":"
+                    "\"message\",\"id\":\"msg\"}") EVENT("response.function_call_arguments.delta",
+                                                         ",\"output_index\":2,\"delta\":\"[\"")
                   EVENT("response.mcp_call_arguments.delta", ",\"output_index\":1,\"delta\":\"{}\"")
                       EVENT("response.function_call_arguments.delta",
                             ",\"output_index\":2,\"delta\":\"]\"")
