@@ -75,15 +75,22 @@ static void on_linger(struct loop_timer *timer) {
   httpd_conn_cut(CONTAINER_OF(timer, struct httpd_conn, timer));
 }
 
+static void linger(struct httpd_conn *c) {
+  uint64_t due = loop_now(c->server->loop) + HTTPD_LINGER_NS;
+  loop_timer_set(c->server->loop, &c->timer, due < c->linger_end_ns ? due : c->linger_end_ns);
+}
+
 static void on_shutdown(uv_shutdown_t *shutdown, int status) {
   struct httpd_conn *c = shutdown->handle->data;
   if (c->cut)
     return;
   c->flushed = true;
-  if (status < 0 || c->ended)
+  if (status < 0 || c->ended) {
     httpd_conn_cut(c);
-  else
-    loop_timer_set(c->server->loop, &c->timer, loop_now(c->server->loop) + HTTPD_LINGER_NS);
+    return;
+  }
+  c->linger_end_ns = loop_now(c->server->loop) + HTTPD_LINGER_MOST_NS;
+  linger(c);
 }
 
 static void read_more(struct httpd_conn *c);
@@ -161,7 +168,10 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf) {
     on_end(c);
   } else if (n < 0) {
     httpd_conn_abort(c);
-  } else if (n > 0 && c->state != HTTPD_DRAIN) {
+  } else if (n > 0 && c->state == HTTPD_DRAIN) {
+    if (c->flushed)
+      linger(c);
+  } else if (n > 0) {
     c->read_ns = loop_now(c->server->loop);
     if (c->state == HTTPD_IDLE && !c->ahead.len)
       feed(c, buf->base, (size_t)n);

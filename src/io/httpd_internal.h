@@ -14,8 +14,10 @@
 #define HTTPD_READ_BYTES (64 * 1024)
 /* Bytes of later requests kept while one is being answered; beyond, the socket is not read. */
 #define HTTPD_AHEAD_BYTES (256 * 1024)
-/* How long a connection that we ended may take to end its side, before it is cut. */
+/* A connection that we ended is cut when its client sends nothing for so long, or does not end its
+ * side at all. */
 #define HTTPD_LINGER_NS NS_PER_S
+#define HTTPD_LINGER_MOST_NS (30 * NS_PER_S)
 
 struct httpd_listener {
   uv_tcp_t tcp;
@@ -68,6 +70,7 @@ struct httpd_conn {
   struct buf ahead;        /* bytes behind the present request */
   struct loop_task task;   /* goes on with `ahead`, or reports `lost` */
   struct loop_timer timer; /* the linger */
+  uint64_t linger_end_ns;
 };
 
 void httpd_ref(struct httpd *server);

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "httpd_peer.h"
+#include "io/httpd_internal.h"
 
 static void on_close(struct httpd_request *req, void *user) {
   struct peer *p = user;
@@ -414,6 +415,32 @@ static void a_failed_write_is_told_later_and_once(void **state) {
   }
 }
 
+static void reset_after_loss(struct loop_task *task) {
+  struct peer *p = CONTAINER_OF(task, struct peer, task);
+  reset_and_write(p);
+  httpd_reset_connection(p->held);
+  p->held = NULL;
+}
+
+static void lose_in_phase_three(struct peer *p) {
+  p->task.run = reset_after_loss;
+  loop_ready(p->loop, &p->task);
+}
+
+/* The report of the failed write is due in the next round; by then the connection is freed. */
+static void a_lost_connection_may_be_reset(void **state) {
+  (void)state;
+  struct peer p;
+  start(&p);
+  p.fd = peer_connect(&p);
+  peer_send(p.fd, "GET /hold-stream HTTP/1.1\r\n\r\n");
+  peer_wait(&p, &p.requests, 1);
+  peer_do(&p, lose_in_phase_three);
+  wait_until_empty(&p);
+  peer_stop(&p);
+  assert_int_equal(p.closes, 0);
+}
+
 /* on_close belongs to one request, not to the connection. */
 static void on_close_is_forgotten_with_its_request(void **state) {
   (void)state;
@@ -512,6 +539,46 @@ static void a_finished_connection_does_not_linger_for_ever(void **state) {
   peer_stop(&p);
 }
 
+struct linger_look {
+  struct peer peer;
+  uint64_t due, end;
+};
+
+static void look_at_linger(struct peer *p) {
+  struct linger_look *l = CONTAINER_OF(p, struct linger_look, peer);
+  struct httpd_conn *c = p->server->conns;
+  assert(c && c->timer.slot && c->flushed);
+  l->due = c->timer.due_ns;
+  l->end = c->linger_end_ns;
+}
+
+static void shorten_linger(struct peer *p) {
+  p->server->conns->linger_end_ns = 1; /* long past: the next byte is the last */
+}
+
+/* An upload that goes on after our answer moves the time of the cut, but not without bound. */
+static void bytes_after_the_end_move_the_cut(void **state) {
+  (void)state;
+  struct linger_look l = {0};
+  start(&l.peer);
+  int fd = peer_connect(&l.peer);
+  peer_send(fd, "nonsense\r\n\r\n");
+  peer_expect(fd, "HTTP/1.1 400 Bad Request\r\n");
+  peer_do(&l.peer, look_at_linger);
+  uint64_t first = l.due;
+  assert_true(l.end >= first + 29 * NS_PER_S && l.end <= first + 30 * NS_PER_S);
+  for (int i = 0; i < 5000 && l.due == first; i++) {
+    peer_send(fd, "x");
+    peer_do(&l.peer, look_at_linger);
+  }
+  assert_true(l.due > first);
+  peer_do(&l.peer, shorten_linger);
+  peer_send(fd, "x");
+  wait_until_empty(&l.peer);
+  close(fd);
+  peer_stop(&l.peer);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_connection_serves_many_requests),
@@ -526,11 +593,13 @@ int main(void) {
       cmocka_unit_test(a_refusal_survives_the_rest_of_the_upload),
       cmocka_unit_test(a_client_that_leaves_is_told_once),
       cmocka_unit_test(a_failed_write_is_told_later_and_once),
+      cmocka_unit_test(a_lost_connection_may_be_reset),
       cmocka_unit_test(on_close_is_forgotten_with_its_request),
       cmocka_unit_test(a_handler_without_on_close_may_answer_nobody),
       cmocka_unit_test(half_a_request_and_then_the_end_is_no_request),
       cmocka_unit_test(an_answer_given_at_once_reaches_a_client_that_shut_its_side),
       cmocka_unit_test(a_finished_connection_does_not_linger_for_ever),
+      cmocka_unit_test(bytes_after_the_end_move_the_cut),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

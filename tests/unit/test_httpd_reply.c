@@ -35,6 +35,8 @@ static void on_request(void *user, struct httpd_request *req) {
     httpd_reply(req, 404, NULL, NULL, 0);
   } else if (!strcmp(path, "/204")) {
     httpd_reply(req, 204, NULL, "ignored", 7);
+  } else if (!strcmp(path, "/101")) {
+    httpd_reply(req, 101, "Upgrade: x\r\n", NULL, 0);
   } else if (!strcmp(path, "/odd")) {
     httpd_reply(req, 299, NULL, "x", 1);
   } else if (!strcmp(path, "/large")) {
@@ -98,6 +100,8 @@ static void whole_answers_are_framed_exactly(void **state) {
   peer_expect(fd, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n");
   ask(fd, "GET", "/204", "");
   peer_expect(fd, "HTTP/1.1 204 No Content\r\nConnection: keep-alive\r\n\r\n");
+  ask(fd, "GET", "/101", "");
+  peer_expect(fd, "HTTP/1.1 101 Status\r\nUpgrade: x\r\nConnection: keep-alive\r\n\r\n");
   ask(fd, "GET", "/odd", "");
   peer_expect(fd, "HTTP/1.1 299 Status\r\nContent-Length: 1\r\nConnection: keep-alive\r\n\r\nx");
   ask(fd, "HEAD", "/whole", "");
@@ -115,7 +119,7 @@ static void whole_answers_are_framed_exactly(void **state) {
                   "Connection: close\r\n\r\nhello");
   assert_int_equal(peer_end(fd), 0);
   peer_stop(&p);
-  assert_int_equal(p.requests, 7);
+  assert_int_equal(p.requests, 8);
 }
 
 static void streams_are_chunked_exactly(void **state) {
