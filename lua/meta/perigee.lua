@@ -163,12 +163,12 @@ function Vu:now() end
 ---@field method? string default: POST with a body, else GET
 ---@field headers? table<string, string>
 ---@field body? perigee.TextLike|table bytes to send; a table is sent as canonical JSON
----@field json? any a value to send as canonical JSON, with its content type
----@field timeout? perigee.Quantity|{ connect?: perigee.Quantity, first_byte?: perigee.Quantity, idle?: perigee.Quantity, total?: perigee.Quantity } s; a single one is the total
+---@field json? table a value to send as canonical JSON, instead of `body`
+---@field timeout? perigee.Quantity|{ connect?: perigee.Quantity, first_byte?: perigee.Quantity, idle?: perigee.Quantity, total?: perigee.Quantity } s; a single one is the total. Default: connect 10 s, first byte 300 s, idle 120 s, no total
 ---@field stream? "chat"|"completions"|"responses" an event stream of that kind is expected
 ---@field api? "chat"|"completions"|"responses" a whole JSON reply of that kind is expected
 ---@field sched? number when it was due, on the clock of `vu:now()`; default: the end of what this user waited for
----@field max_body? integer|string limit of a plain reply's body, bytes; default 64 MiB
+---@field max_body? integer limit of a plain reply's body, bytes; default 64 MiB
 ---@field redirects? boolean follow them (uses the slower transport)
 ---@field compressed? boolean accept compression (uses the slower transport)
 ---@field tags? table<string, string|number|boolean> for this row, over those of `vu:tag`
@@ -202,9 +202,9 @@ function Vu:now() end
 ---@field headers table<string, string> names in lower case
 ---@field served string? id of the replica that answered
 ---@field e2e number s from start to end
----@field body perigee.Text? of a plain reply
----@field text perigee.Text? visible text of choice 0
----@field reasoning perigee.Text?
+---@field body string? of a plain reply
+---@field text string? visible text of choice 0, with `stream` or `api` (as all that follows)
+---@field reasoning string? "" when there was none
 ---@field tool_calls perigee.ToolCall[]? the model's own; empty when it made none
 ---@field finish_reason string?
 ---@field usage perigee.Usage? as the server reported it

@@ -137,7 +137,8 @@ local function default_reply(request)
   return {
     status = 200,
     headers = {},
-    text = gen.text { tokens = tokens, seed = "reply/" .. request.number },
+    text = tostring(gen.text { tokens = tokens, seed = "reply/" .. request.number }),
+    reasoning = "",
     tool_calls = {},
     finish_reason = "length",
     usage = { prompt_tokens = #body, completion_tokens = tokens, total_tokens = #body + tokens,
