@@ -16,12 +16,31 @@
 
 MAY_RAISE int luaopen_cjson(lua_State *L); /* Debian's lua-cjson-dev has no header for it */
 
-/* Errors in a __gc, and what warn() says. A message may come in pieces; each is a line. */
+/* Errors in a __gc, and what warn() says. A message may come in pieces, gathered here. */
+struct warning {
+  size_t len;
+  char text[500];
+};
+
 static void on_warning(void *user, const char *text, int more) {
-  (void)user;
-  (void)more;
-  if (*text != '@') /* @on and @off are for Lua's own handler */
-    log_warn("lua %s", text);
+  struct warning *w = user;
+  size_t room = sizeof w->text - w->len, len = strlen(text);
+  memcpy(w->text + w->len, text, len < room ? len : room);
+  w->len += len < room ? len : room;
+  if (more)
+    return;
+  if (w->text[0] != '@') /* @on and @off are for Lua's own handler */
+    log_warn("lua %.*s", (int)w->len, w->text);
+  w->len = 0;
+}
+
+/* The registry keeps it: its memory goes after the last __gc of lua_close has run. */
+static MAY_RAISE void catch_warnings(lua_State *L) {
+  static const char key;
+  struct warning *w = lua_newuserdatauv(L, sizeof *w, 0);
+  w->len = 0;
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
+  lua_setwarnf(L, on_warning, w);
 }
 
 /* "DIR/?.lua;DIR/?/init.lua;" */
@@ -77,7 +96,7 @@ static MAY_RAISE void set_paths(lua_State *L, const char *script_dir) {
 int bind_open(lua_State *L, const char *script_dir) {
   state_mark_plain(L);
   luaL_openlibs(L);
-  lua_setwarnf(L, on_warning, NULL);
+  catch_warnings(L);
   bind_guard_open(L);
   bind_embed_open(L);
   static const luaL_Reg modules[] = {

@@ -12,7 +12,7 @@ MAY_RAISE void bind_vu_open(lua_State *L);
 /* Methods, by file. */
 MAY_RAISE int vu_method_http(lua_State *L), vu_method_try_http(lua_State *L); /* vu_http.c */
 MAY_RAISE int vu_method_all(lua_State *L), vu_method_spawn(lua_State *L);     /* vu_tasks.c */
-MAY_RAISE int vu_task_join(lua_State *L);
+MAY_RAISE int vu_task_join(lua_State *L), vu_task_gc(lua_State *L);
 MAY_RAISE int vu_method_pick_next(lua_State *L), vu_method_pick_least(lua_State *L); /* route.c */
 MAY_RAISE int vu_method_pick(lua_State *L), vu_method_inflight(lua_State *L);
 

@@ -397,7 +397,7 @@ static void op_done(struct http_request *r) {
 static void op_cancel(struct vu *vu) {
   struct http_op *op = vu->op;
   http_request_cancel(&op->request,
-                      vu->stop == SAMPLE_INCOMPLETE ? SAMPLE_INCOMPLETE : SAMPLE_CANCELLED);
+                      vu->stop.error == SAMPLE_INCOMPLETE ? SAMPLE_INCOMPLETE : SAMPLE_CANCELLED);
   end_op(op);
 }
 

@@ -502,7 +502,7 @@ void bind_vu_open(lua_State *L) {
   static const luaL_Reg vu_meta[] = {
       {"__newindex", vu_newindex}, {"__tostring", vu_tostring}, {NULL, NULL}};
   static const luaL_Reg task_methods[] = {{"join", vu_task_join}, {NULL, NULL}};
-  static const luaL_Reg nothing_meta[] = {{NULL, NULL}};
+  static const luaL_Reg task_meta[] = {{"__gc", vu_task_gc}, {NULL, NULL}};
   static const luaL_Reg failure_meta[] = {{"__tostring", failure_tostring}, {NULL, NULL}};
   bind_new_type(L, VU_TYPE, vu_meta, NULL);
   luaL_getmetatable(L, VU_TYPE);
@@ -510,6 +510,6 @@ void bind_vu_open(lua_State *L) {
   lua_pushcclosure(L, vu_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
-  bind_new_type(L, VU_TASK_TYPE, nothing_meta, task_methods);
+  bind_new_type(L, VU_TASK_TYPE, task_meta, task_methods);
   bind_new_type(L, VU_FAILURE_TYPE, failure_meta, NULL);
 }

@@ -7,14 +7,15 @@
 #include "bind/vu_bind.h"
 
 /* Raises what ended the child: an expected failure as one, anything else with its own value. */
-static MAY_RAISE NORETURN void raise_outcome(lua_State *L, struct vu_task *t) {
+static MAY_RAISE NORETURN void raise_outcome(lua_State *L, struct vu *vu, struct vu_task *t) {
+  vu_claim(vu, t);
   if (t->outcome.error != SAMPLE_SCRIPT || t->n_values == 0)
-    vu_raise_failure(L, t->outcome.error, t->outcome.detail);
+    vu_raise_failure(L, t->outcome.error, vu_outcome_detail(&t->outcome));
   luaL_checkstack(t->co, 1, "error value");
   lua_pushvalue(t->co, -1);
   lua_xmove(t->co, L, 1);
   if (lua_islightuserdata(L, -1)) /* it was stopped: the value is only a marker */
-    vu_raise_failure(L, SAMPLE_SCRIPT, t->outcome.detail);
+    vu_raise_failure(L, SAMPLE_SCRIPT, vu_outcome_detail(&t->outcome));
   lua_error(L);
   __builtin_unreachable();
 }
@@ -38,6 +39,12 @@ static MAY_RAISE int push_results(lua_State *L, struct vu_task *t, int at_most) 
   return n;
 }
 
+int vu_task_gc(lua_State *L) {
+  struct vu_task *t = luaL_checkudata(L, 1, VU_TASK_TYPE);
+  vu_outcome_free(&t->outcome);
+  return 0;
+}
+
 /* ---- spawn and join ---- */
 
 /* spawn(fn) -> task: fn(child) runs beside this user, from the next wait on. */
@@ -56,7 +63,7 @@ static int joined(lua_State *L, struct vu *vu) {
   struct vu_task *t = luaL_checkudata(L, 1, VU_TASK_TYPE);
   go_on_after(vu, t);
   if (t->outcome.error != SAMPLE_OK)
-    raise_outcome(L, t);
+    raise_outcome(L, vu, t);
   return push_results(L, t, t->n_values);
 }
 
@@ -81,7 +88,7 @@ int vu_task_join(lua_State *L) {
 /* The stack while it waits: vu, list, fn, tasks. */
 static int all_ended(lua_State *L, struct vu *vu) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, 4);
-  struct vu_task *cancelled = NULL;
+  struct vu_task *cancelled = NULL, *failed = NULL;
   for (lua_Integer i = 1; i <= n; i++) {
     lua_rawgeti(L, 4, i);
     struct vu_task *t = lua_touserdata(L, -1);
@@ -90,10 +97,11 @@ static int all_ended(lua_State *L, struct vu *vu) {
     if (t->outcome.error == SAMPLE_CANCELLED)
       cancelled = t; /* because of another one, which is found further on */
     else if (t->outcome.error != SAMPLE_OK)
-      raise_outcome(L, t);
+      failed = failed ? failed : t;
+    vu_claim(vu, t);
   }
-  if (cancelled)
-    raise_outcome(L, cancelled);
+  if (failed || cancelled)
+    raise_outcome(L, vu, failed ? failed : cancelled);
   lua_createtable(L, (int)n, 0);
   for (lua_Integer i = 1; i <= n; i++) {
     lua_rawgeti(L, 4, i);

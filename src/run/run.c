@@ -209,7 +209,7 @@ static void on_set_up(struct loop_post *post) {
   } else if (w->outcome.error != SAMPLE_OK) {
     struct err err;
     err_set(&err, ERR_INVALID, "setup failed (%s): %s", sample_error_name(w->outcome.error),
-            w->outcome.detail);
+            vu_outcome_detail(&w->outcome));
     fail(c, &err);
   } else {
     start_load(c);
@@ -252,9 +252,9 @@ static void on_torn_down(struct loop_post *post) {
   struct conductor *c = CONTAINER_OF(w->run, struct conductor, run);
   if (w->outcome.error != SAMPLE_OK) {
     snprintf(c->result->teardown_error, sizeof c->result->teardown_error, "%s: %s",
-             sample_error_name(w->outcome.error), w->outcome.detail);
+             sample_error_name(w->outcome.error), vu_outcome_detail(&w->outcome));
     log_error("teardown failed class=%s %s", sample_error_name(w->outcome.error),
-              w->outcome.detail);
+              vu_outcome_detail(&w->outcome));
   }
   quit(c);
 }
@@ -389,6 +389,7 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   loop_timer_init(&c->progress_timer, on_progress_timer);
   c->run.zero_ns = now(c);
   result->zero_wall_ns = clock_wall_ns();
+  result->zero_ns = c->run.zero_ns;
   if (config->catch_signals)
     open_signals(c);
   loop_timer_set(c->run.loop, &c->progress_timer, now(c));

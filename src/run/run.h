@@ -64,6 +64,7 @@ struct run_config {
 
 struct run_result {
   uint64_t zero_wall_ns; /* wall time of the zero */
+  uint64_t zero_ns;      /* the zero on CLOCK_MONOTONIC */
   uint64_t load_start_ns, window_start_ns;
   uint64_t window_end_ns; /* planned end; an earlier interruption; without a duration the end of
                              the last session */

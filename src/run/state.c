@@ -24,7 +24,7 @@ static void *allocate(void *user, void *p, size_t old_size, size_t size) {
   struct state *s = user;
   size_t before = p ? old_size : 0;
   if (size == 0) {
-    mem_free(p);
+    smallmem_release(&s->small, p, before);
     s->bytes -= before;
     return NULL;
   }
@@ -35,7 +35,7 @@ static void *allocate(void *user, void *p, size_t old_size, size_t size) {
       return NULL;
   }
   s->bytes = s->bytes - before + size;
-  return mem_resize(p, size, 1);
+  return smallmem_resize(&s->small, p, before, size);
 }
 
 static size_t heap_cap(const struct state *s) {
@@ -109,7 +109,7 @@ void state_push_users(lua_State *L) {
 /* ---- entering Lua ---- */
 
 bool state_must_stop(struct state *s) {
-  return s->stopped || (s->running && s->running->stop != SAMPLE_OK);
+  return s->stopped || (s->running && s->running->stop.error != SAMPLE_OK);
 }
 
 /* The next frame of the script's own code from *level on. */
@@ -138,6 +138,15 @@ void state_add_frames(lua_State *L, lua_State *from, int level, bool always) {
       lua_pushfstring(L, " (in the function at line %d)", ar.linedefined);
     lua_concat(L, 3);
   }
+}
+
+void state_push_where(lua_State *L) {
+  lua_Debug ar;
+  int level = 1;
+  if (next_frame(L, &level, &ar))
+    lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
+  else
+    lua_pushliteral(L, "");
 }
 
 static void on_count(lua_State *L, lua_Debug *ar) {
@@ -263,6 +272,7 @@ int state_new(const struct state_options *options, struct state **out, struct er
     s->options.runaway_ns = STATE_RUNAWAY_DEFAULT;
   s->L = lua_newstate(allocate, s);
   if (!s->L) {
+    smallmem_free(&s->small);
     mem_free(s);
     return err_set(err, ERR_LIMIT, "not enough memory for a Lua state");
   }
@@ -287,5 +297,6 @@ void state_delete(struct state *s) {
   assert(s->users == 0);
   lua_close(s->L);
   assert(s->bytes == 0);
+  smallmem_free(&s->small);
   mem_free(s);
 }

@@ -9,6 +9,7 @@
 #define RUN_STATE_H
 
 #include "base/err.h"
+#include "run/smallmem.h"
 #include "run/store.h"
 
 struct lua_State;
@@ -70,10 +71,11 @@ struct state {
   /* time */
   uint64_t entered_ns;
   bool stopped; /* what runs was running away */
-  char stop_text[400];
+  char stop_text[1200];
   /* memory */
   size_t bytes, live_bytes; /* now, and after the last full cycle */
   size_t stepped_bytes;     /* `bytes` after the last step */
+  struct smallmem small;    /* where they come from */
 };
 
 /* Opens a state and loads the script. ERR_INVALID: the script's error, with FILE:LINE and the
@@ -110,6 +112,9 @@ bool state_must_stop(struct state *s);
  * starting at `level`, to the string on top of L; nothing when there is but one and not `always`,
  * because then the message names it already. May raise. */
 void state_add_frames(struct lua_State *L, struct lua_State *from, int level, bool always);
+
+/* Pushes "FILE:LINE: " of the nearest caller that is the script's own code, or "". May raise. */
+void state_push_where(struct lua_State *L);
 
 /* After a resume: steps when the heap is twice what the last full cycle left. */
 void state_settle(struct state *s);

@@ -22,16 +22,31 @@ static struct loop *loop_of(const struct vu *vu) {
   return vu->state->options.loop;
 }
 
-static void set_outcome(struct vu_outcome *o, enum sample_error error, const char *detail) {
+const char *vu_outcome_detail(const struct vu_outcome *o) {
+  return o->detail ? o->detail : "";
+}
+
+void vu_outcome_free(struct vu_outcome *o) {
+  mem_free(o->detail);
+  *o = (struct vu_outcome){.error = SAMPLE_OK};
+}
+
+void vu_outcome_set(struct vu_outcome *o, enum sample_error error, const char *detail) {
+  vu_outcome_free(o);
   o->error = error;
+  if (!detail || !*detail)
+    return;
   size_t len = strlen(detail);
-  if (len >= sizeof o->detail) {
-    len = sizeof o->detail - 1;
+  if (len > VU_DETAIL_MAX) {
+    len = VU_DETAIL_MAX;
     while (len > 0 && ((unsigned char)detail[len] & 0xC0) == 0x80)
       len--; /* not inside a UTF-8 sequence */
   }
-  memcpy(o->detail, detail, len);
-  o->detail[len] = '\0';
+  o->detail = mem_strndup(detail, len);
+}
+
+static void copy_outcome(struct vu_outcome *to, const struct vu_outcome *from) {
+  vu_outcome_set(to, from->error, from->detail);
 }
 
 enum sample_error vu_error_from(const char *name) {
@@ -169,14 +184,13 @@ struct vu_task *vu_spawn(lua_State *L, struct vu *parent, int n_args) {
   if (vu->next)
     vu->next->prev = vu;
   parent->children = vu;
-  parent->n_children++;
   vu->as_task = t;
   t->child = vu;
   t->co = co;
   vu->session = parent->session;
   vu->id = parent->id;
   vu->measured = parent->measured;
-  vu->branch = ++vu->root->branches;
+  vu->branch = t->branch = ++vu->root->branches;
   vu->parent_branch = (int32_t)parent->branch;
   vu->sched_ns = vu->due_ns = parent->due_ns;
   rng_split(parent->draws, &vu->rng);
@@ -193,31 +207,36 @@ static MAY_RAISE int raise_stop(lua_State *L) {
   return lua_error(L);
 }
 
+/* Raises at the script's own line, not at that of a module of ours which called. */
+static MAY_RAISE void refuse(lua_State *L, const char *what, const char *why) {
+  state_push_where(L);
+  lua_pushstring(L, what);
+  lua_pushstring(L, why);
+  lua_concat(L, 3);
+  lua_error(L);
+}
+
 void vu_check_wait(lua_State *L, const struct vu *vu, const char *what) {
   struct vu *own;
   const struct state *s = vu->state;
-  if (vu->stop != SAMPLE_OK && s->running == vu)
+  if (vu->stop.error != SAMPLE_OK && s->running == vu)
     raise_stop(L);
   if (!s->running)
-    luaL_error(L,
-               "%s cannot wait here: no virtual user is running (a module's top level, or a "
-               "__gc); wait in the session",
-               what);
+    refuse(L, what,
+           " cannot wait here: no virtual user is running (a module's top level, or a __gc); "
+           "wait in the session");
   if (!state_vu_of(L, &own))
-    luaL_error(L,
-               "%s cannot wait inside a coroutine of your own; use vu:spawn for things that "
-               "happen side by side",
-               what);
+    refuse(L, what,
+           " cannot wait inside a coroutine of your own; use vu:spawn for things that happen "
+           "side by side");
   if (own != vu)
-    luaL_error(L,
-               "%s belongs to another virtual user than the one that runs; use the vu that was "
-               "handed to this function",
-               what);
+    refuse(L, what,
+           " belongs to another virtual user than the one that runs; use the vu that was "
+           "handed to this function");
   if (!lua_isyieldable(L))
-    luaL_error(L,
-               "%s cannot wait inside a function that Lua itself calls (a sort or gsub callback, "
-               "a __gc)",
-               what);
+    refuse(L, what,
+           " cannot wait inside a function that Lua itself calls (a sort or gsub callback, a "
+           "__gc)");
 }
 
 static int after_wait(lua_State *L, int status, lua_KContext context) {
@@ -227,7 +246,7 @@ static int after_wait(lua_State *L, int status, lua_KContext context) {
   bool own = state_vu_of(L, &vu);
   assert(own);
   (void)own;
-  if (vu->stop != SAMPLE_OK)
+  if (vu->stop.error != SAMPLE_OK)
     return raise_stop(L);
   return vu->resumed(L, vu);
 }
@@ -270,12 +289,8 @@ void vu_await(struct vu *parent, struct vu *child, bool fail_fast) {
 /* ---- ending ---- */
 
 void vu_stop(struct vu *vu, enum sample_error error, const char *detail) {
-  if (vu->stop != SAMPLE_OK)
-    return;
-  vu->stop = error;
-  struct vu_outcome o;
-  set_outcome(&o, error, detail);
-  memcpy(vu->stop_detail, o.detail, sizeof vu->stop_detail);
+  if (vu->stop.error == SAMPLE_OK)
+    vu_outcome_set(&vu->stop, error, detail);
 }
 
 void vu_cancel(struct vu *vu, enum sample_error error, const char *detail) {
@@ -294,6 +309,31 @@ static void release_picks(struct vu *vu) {
   vu->n_picks = 0;
 }
 
+static void free_orphan(struct vu_orphan **at) {
+  struct vu_orphan *o = *at;
+  *at = o->next;
+  vu_outcome_free(&o->outcome);
+  mem_free(o);
+}
+
+static void add_orphan(struct vu *parent, const struct vu *child) {
+  struct vu_orphan **at = &parent->orphans;
+  while (*at)
+    at = &(*at)->next;
+  *at = MEM_NEW(struct vu_orphan);
+  (*at)->branch = child->branch;
+  copy_outcome(&(*at)->outcome, &child->outcome);
+}
+
+void vu_claim(struct vu *parent, const struct vu_task *task) {
+  for (struct vu_orphan **at = &parent->orphans; *at; at = &(*at)->next) {
+    if ((*at)->branch == task->branch) {
+      free_orphan(at);
+      return;
+    }
+  }
+}
+
 static void free_vu(struct vu *vu) {
   struct state *s = vu->state;
   assert(vu->timer.slot == 0 && !vu->task.queued && !vu->children);
@@ -301,6 +341,10 @@ static void free_vu(struct vu *vu) {
   vu->handle->vu = NULL;
   unpin(s->L, vu->handle);
   release_picks(vu);
+  while (vu->orphans)
+    free_orphan(&vu->orphans);
+  vu_outcome_free(&vu->outcome);
+  vu_outcome_free(&vu->stop);
   value_free(&vu->tags);
   mem_free(vu->tags_json);
   mem_free(vu->picks);
@@ -313,7 +357,7 @@ static void free_vu(struct vu *vu) {
 static void leave_parent(struct vu *vu) {
   struct vu *parent = vu->parent;
   vu->as_task->child = NULL;
-  vu->as_task->outcome = vu->outcome;
+  copy_outcome(&vu->as_task->outcome, &vu->outcome);
   vu->as_task->due_ns = vu->due_ns;
   if (vu->next)
     vu->next->prev = vu->prev;
@@ -321,10 +365,9 @@ static void leave_parent(struct vu *vu) {
     vu->prev->next = vu->next;
   else
     parent->children = vu->next;
-  parent->n_children--;
   bool failed = sample_error_failed(vu->outcome.error);
-  if (!vu->is_awaited && failed && parent->orphan.error == SAMPLE_OK)
-    parent->orphan = vu->outcome;
+  if (failed)
+    add_orphan(parent, vu);
   if (vu->is_awaited) {
     parent->awaited--;
     if (failed && parent->fail_fast) {
@@ -355,23 +398,19 @@ static void end_children(struct vu *vu) {
   vu->phase = VU_JOINING;
   if (vu->children)
     return;
-  if (vu->stop != SAMPLE_OK)
-    set_outcome(&vu->outcome, vu->stop, vu->stop_detail);
-  else if (vu->outcome.error == SAMPLE_OK)
-    vu->outcome = vu->orphan;
+  if (vu->stop.error != SAMPLE_OK)
+    copy_outcome(&vu->outcome, &vu->stop);
+  else if (vu->outcome.error == SAMPLE_OK && vu->orphans)
+    copy_outcome(&vu->outcome, &vu->orphans->outcome);
   finish(vu);
 }
 
 /* ---- what an error value says ---- */
 
-struct verdict {
-  struct vu *vu;
-  struct vu_outcome outcome;
-};
-
+/* Sets vu->outcome by the error value on top of its coroutine. */
 static MAY_RAISE int judge(lua_State *L) {
-  struct verdict *v = lua_touserdata(L, 1);
-  lua_State *co = v->vu->co;
+  struct vu *vu = lua_touserdata(L, 1);
+  lua_State *co = vu->co;
   if (!lua_checkstack(co, 4))
     return luaL_error(L, "not enough memory");
   lua_pushvalue(co, -1);
@@ -385,29 +424,24 @@ static MAY_RAISE int judge(lua_State *L) {
       lua_rawget(L, 2);
       lua_pushliteral(L, "detail");
       lua_rawget(L, 2);
-      const char *class = lua_tostring(L, 3), *detail = lua_tostring(L, 4);
+      const char *class = lua_tostring(L, 3);
       enum sample_error error = class ? vu_error_from(class) : SAMPLE_SCRIPT;
-      set_outcome(&v->outcome, error == SAMPLE_ERROR_COUNT ? SAMPLE_SCRIPT : error,
-                  detail ? detail : "");
+      bool known = error != SAMPLE_OK && error != SAMPLE_ERROR_COUNT;
+      vu_outcome_set(&vu->outcome, known ? error : SAMPLE_SCRIPT, lua_tostring(L, 4));
       return 0;
     }
   }
   luaL_tolstring(L, 2, NULL);
-  set_outcome(&v->outcome, SAMPLE_SCRIPT, lua_tostring(L, -1)); /* if the frames do not fit */
+  vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, lua_tostring(L, -1)); /* if frames do not fit */
   state_add_frames(L, co, 0, false);
-  set_outcome(&v->outcome, SAMPLE_SCRIPT, lua_tostring(L, -1));
-  worker_script_error(v->vu, lua_tostring(L, -1));
+  vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, lua_tostring(L, -1));
   return 0;
 }
 
 static void judge_failure(struct vu *vu) {
-  struct verdict v = {.vu = vu};
   struct err err;
-  if (state_call(vu->state, judge, &v, &err) && v.outcome.error == SAMPLE_OK)
-    set_outcome(&v.outcome, SAMPLE_SCRIPT, err.text);
-  if (v.outcome.error == SAMPLE_OK) /* a failure that calls itself ok */
-    set_outcome(&v.outcome, SAMPLE_SCRIPT, v.outcome.detail);
-  vu->outcome = v.outcome;
+  if (state_call(vu->state, judge, vu, &err) && vu->outcome.error == SAMPLE_OK)
+    vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, err.text);
 }
 
 static MAY_RAISE int take_result(lua_State *L) {
@@ -426,17 +460,14 @@ static void returned(struct vu *vu, int n_results) {
   if (vu->as_task)
     vu->as_task->n_values = n_results;
   else if (vu->kind == VU_SETUP && n_results > 0 && state_call(vu->state, take_result, vu, &err))
-    set_outcome(&vu->outcome, SAMPLE_SCRIPT, err.text);
+    vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, err.text);
 }
 
-/* `text`: why it must stop, in full, when that is already known. */
-static void failed(struct vu *vu, const char *text) {
+static void failed(struct vu *vu) {
   struct state *s = vu->state;
-  if (vu->stop == SAMPLE_OK) {
+  if (vu->stop.error == SAMPLE_OK) {
     judge_failure(vu);
     vu_stop(vu, vu->outcome.error, vu->outcome.detail); /* so that no __close waits */
-  } else if (vu->stop == SAMPLE_SCRIPT) {
-    worker_script_error(vu, text);
   }
   state_enter(s, vu);
   lua_resetthread(vu->co); /* runs pending __close; leaves the error value */
@@ -459,7 +490,7 @@ static void vu_run(struct loop_task *task) {
   struct state *s = vu->state;
   assert(vu->phase == VU_READY);
   if (!vu->begun) {
-    if (vu->stop != SAMPLE_OK) { /* cancelled before its first line */
+    if (vu->stop.error != SAMPLE_OK) { /* cancelled before its first line */
       end_children(vu);
       return;
     }
@@ -477,14 +508,13 @@ static void vu_run(struct loop_task *task) {
   }
   if (status == LUA_OK) {
     returned(vu, n_results);
-  } else if (status == LUA_YIELD) { /* only a yield that went around perigee's own comes here */
-    vu_stop(vu, SAMPLE_SCRIPT, "coroutine.yield in a session: only vu methods wait");
-    failed(vu, vu->stop_detail);
   } else {
-    failed(vu, s->stop_text);
+    if (status == LUA_YIELD) /* only a yield that went around perigee's own comes here */
+      vu_stop(vu, SAMPLE_SCRIPT, "coroutine.yield in a session: only vu methods wait");
+    failed(vu);
   }
   state_settle(s);
-  if (vu->stop != SAMPLE_OK) {
+  if (vu->stop.error != SAMPLE_OK) {
     for (struct vu *child = vu->children; child; child = child->next)
       vu_cancel(child, SAMPLE_CANCELLED, "the virtual user that spawned it ended");
   }

@@ -23,8 +23,14 @@ enum vu_phase { VU_READY, VU_RUNNING, VU_WAITING, VU_JOINING };
 
 struct vu_outcome {
   enum sample_error error; /* SAMPLE_OK, or the class that ended it */
-  char detail[240];
+  char *detail;            /* for a person; owned, NULL = nothing to say */
 };
+/* Replaces; keeps at most VU_DETAIL_MAX bytes of the text (NULL: none). */
+#define VU_DETAIL_MAX 2000
+void vu_outcome_set(struct vu_outcome *o, enum sample_error error, const char *detail);
+void vu_outcome_free(struct vu_outcome *o);
+/* The detail, or "". */
+const char *vu_outcome_detail(const struct vu_outcome *o);
 
 struct vu_handle {
   struct vu *vu; /* NULL once it has ended */
@@ -36,7 +42,15 @@ struct vu_task {
   const struct vu *spawner; /* compared, never followed */
   struct lua_State *co;     /* holds results or the error value; pinned by user value 1 */
   int n_values;             /* on co's stack: results, or 1 error value */
+  uint32_t branch;          /* the child's: unique in its session */
   uint64_t due_ns;          /* the child's schedule when it ended */
+  struct vu_outcome outcome;
+};
+
+/* The failure of a child that nobody has joined yet. */
+struct vu_orphan {
+  struct vu_orphan *next;
+  uint32_t branch;
   struct vu_outcome outcome;
 };
 
@@ -52,11 +66,11 @@ struct vu {
   /* family */
   struct vu *root, *parent; /* root: itself for a session's own user */
   struct vu *children, *next, *prev;
-  uint32_t n_children, awaited; /* awaited: children that a wait point still waits for */
-  bool is_awaited;              /* by the parent */
-  bool fail_fast;               /* a failing awaited child cancels the others */
-  struct vu_outcome orphan;     /* first failure of a child that nobody joined */
-  struct vu_task *as_task;      /* child only */
+  uint32_t awaited;          /* awaited: children that a wait point still waits for */
+  bool is_awaited;           /* by the parent */
+  bool fail_fast;            /* a failing awaited child cancels the others */
+  struct vu_orphan *orphans; /* in order of failing */
+  struct vu_task *as_task;   /* child only */
   /* Lua */
   struct lua_State *co;
   struct vu_handle *handle;
@@ -66,8 +80,7 @@ struct vu {
   int (*resumed)(struct lua_State *L, struct vu *vu); /* pushes results, returns their number */
   void *op;
   /* the end */
-  enum sample_error stop; /* not SAMPLE_OK: every wait raises */
-  char stop_detail[240];
+  struct vu_outcome stop; /* not SAMPLE_OK: every wait raises */
   struct vu_outcome outcome;
   struct shared result;         /* setup's value */
   void (*ended)(struct vu *vu); /* roots: last call before it is freed */
@@ -122,6 +135,8 @@ MAY_RAISE int vu_wait_until(struct lua_State *L, struct vu *vu, uint64_t due_ns,
 /* Marks a live child as waited for; then vu_wait with cancel NULL wakes when all marked ones have
  * ended. With fail_fast the first failure cancels the others. */
 void vu_await(struct vu *parent, struct vu *child, bool fail_fast);
+/* The parent has seen how this task ended: its failure no longer ends the parent by itself. */
+void vu_claim(struct vu *parent, const struct vu_task *task);
 
 /* ---- ending ---- */
 /* Cancels the user and all below it as `error` (cancelled, incomplete); the first call counts. */

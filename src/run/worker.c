@@ -150,15 +150,15 @@ void worker_session_began(struct vu *vu) {
 }
 
 /* Each error of a script is said once per worker, with its frames; the rows count the others. */
-void worker_script_error(const struct vu *vu, const char *text) {
-  struct worker *w = vu->state->options.worker;
+static void say_error(struct worker *w, const struct vu *vu) {
+  const char *text = vu_outcome_detail(&vu->outcome);
   uint64_t hash = UINT64_C(14695981039346656037);
   for (const char *p = text; *p; p++)
     hash = (hash ^ (unsigned char)*p) * UINT64_C(1099511628211);
-  for (size_t i = 0; w && i < w->n_seen_errors; i++)
+  for (size_t i = 0; i < w->n_seen_errors; i++)
     if (w->seen_errors[i] == hash)
       return;
-  if (w && w->n_seen_errors < ARRAY_LEN(w->seen_errors))
+  if (w->n_seen_errors < ARRAY_LEN(w->seen_errors))
     w->seen_errors[w->n_seen_errors++] = hash;
   log_error("script session=%llu %s", (unsigned long long)vu->session, text);
 }
@@ -195,7 +195,7 @@ static void record_end(struct worker *w, const struct worker_slot *slot, uint64_
       .error = outcome->error,
       .measured = slot->due.measured,
   };
-  snprintf(r.detail, sizeof r.detail, "%s", outcome->detail);
+  snprintf(r.detail, sizeof r.detail, "%s", vu_outcome_detail(outcome));
   recorder_session(w->recorder, &r);
   __atomic_fetch_add(&w->run->sessions_ended, 1, __ATOMIC_RELAXED);
 }
@@ -205,6 +205,8 @@ static void next_session(struct worker_slot *slot);
 static void session_ended(struct vu *vu) {
   struct worker_slot *slot = vu->owner;
   struct worker *w = slot->worker;
+  if (vu->outcome.error == SAMPLE_SCRIPT)
+    say_error(w, vu);
   record_end(w, slot, vu->begun ? vu->start_ns : loop_now(w->loop), &vu->outcome);
   slot->vu = NULL;
   w->n_live--;
@@ -233,8 +235,7 @@ static void begin_session(struct worker_slot *slot) {
     w->n_live++;
     return;
   }
-  struct vu_outcome outcome = {.error = SAMPLE_SCRIPT};
-  snprintf(outcome.detail, sizeof outcome.detail, "%.200s", err.text);
+  struct vu_outcome outcome = {.error = SAMPLE_SCRIPT, .detail = err.text};
   record_end(w, slot, loop_now(w->loop), &outcome);
   if (run->load.open) {
     free_slot(slot);
@@ -270,12 +271,12 @@ static struct worker_slot *new_slot(struct worker *w) {
 /* What the slot does next; frees it when that is nothing. */
 static void next_session(struct worker_slot *slot) {
   struct worker *w = slot->worker;
-  uint64_t now = loop_now(w->loop), zero = w->run->load_start_ns;
-  now = now > zero ? now - zero : 0;
+  uint64_t at = loop_now(w->loop), zero = w->run->load_start_ns;
+  uint64_t now = at > zero ? at - zero : 0;
   if (w->run->load.open || !w->accepting ||
       !schedule_user_next(&w->run->load, &slot->user, now, &slot->due)) {
     free_slot(slot);
-  } else if (slot->due.at_ns <= now) {
+  } else if (zero + slot->due.at_ns <= at) { /* orders come ahead of the load's start */
     begin_session(slot);
   } else {
     loop_timer_set(w->loop, &slot->timer, zero + slot->due.at_ns);
@@ -376,7 +377,7 @@ static void cancel_all(struct worker *w) {
 static void special_ended(struct vu *vu) {
   struct worker *w = vu->owner;
   w->special = NULL;
-  w->outcome = vu->outcome;
+  vu_outcome_set(&w->outcome, vu->outcome.error, vu->outcome.detail);
   w->setup_result = vu->result;
   vu->result = (struct shared){.kind = SHARED_NULL};
   send_event(w, vu->kind == VU_SETUP ? WORKER_SET_UP : WORKER_TORN_DOWN);
@@ -391,8 +392,7 @@ static void start_special(struct worker *w, enum vu_kind kind) {
   struct err err;
   if (vu_new(w->states[0], &start, &w->special, &err) == 0)
     return;
-  w->outcome.error = SAMPLE_SCRIPT;
-  snprintf(w->outcome.detail, sizeof w->outcome.detail, "%.200s", err.text);
+  vu_outcome_set(&w->outcome, SAMPLE_SCRIPT, err.text);
   send_event(w, kind == VU_SETUP ? WORKER_SET_UP : WORKER_TORN_DOWN);
 }
 
@@ -543,4 +543,5 @@ int worker_start(struct worker *w, struct run *run, uint32_t index, struct err *
 
 void worker_join(struct worker *w) {
   pthread_join(w->thread, NULL);
+  vu_outcome_free(&w->outcome);
 }

@@ -98,7 +98,6 @@ void worker_tell(struct worker *w, enum worker_order order);
 
 /* ---- for vu.c and the bindings, on the worker's thread; a NULL worker does nothing ---- */
 void worker_session_began(struct vu *vu);
-void worker_script_error(const struct vu *vu, const char *text);
 /* Ends a pick that was counted in flight. */
 void worker_pick_done(struct worker *w, size_t replica);
 /* ns since the run's zero, of a loop time. */
