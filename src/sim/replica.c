@@ -16,6 +16,8 @@ struct replica {
   struct gauges now; /* published */
   /* The step under way. */
   bool in_step;
+  bool chained;    /* the last step ended just now */
+  uint64_t due_ns; /* when the step under way, or the last one, is to end */
   struct gauges after;
   struct replica_seq **batch; /* who sampled */
   size_t n_batch, cap_batch;
@@ -97,8 +99,13 @@ static void stamp_admitted(const struct engine_step *step, uint64_t now_ns) {
   }
 }
 
-bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *ns) {
-  if (r->in_step || !engine_has_work(r->engine))
+bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *due_ns) {
+  if (r->in_step)
+    return false;
+  bool on_time = r->chained && now_ns - r->due_ns < REPLICA_CATCH_UP_NS;
+  uint64_t begin_ns = on_time ? r->due_ns : now_ns;
+  r->chained = false;
+  if (!engine_has_work(r->engine))
     return false;
   struct engine_step step;
   do /* a step in which everyone was preempted takes no time */
@@ -108,9 +115,11 @@ bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *ns) {
     return false;
   r->in_step = true;
   r->after = read_gauges(r);
-  stamp_admitted(&step, now_ns);
+  stamp_admitted(&step, begin_ns);
   take_batch(r, &step);
-  *ns = steptime_step_ns(&r->profile, step.prefill_tokens, step.decode_tokens, step.decode_context);
+  r->due_ns = begin_ns + steptime_step_ns(&r->profile, step.prefill_tokens, step.decode_tokens,
+                                          step.decode_context);
+  *due_ns = r->due_ns;
   return true;
 }
 
@@ -162,6 +171,7 @@ static uint64_t count_token(struct replica *r, struct replica_seq *seq, bool las
 void replica_end(struct replica *r, uint64_t now_ns) {
   assert(r->in_step);
   r->in_step = false;
+  r->chained = true;
   r->now = r->after;
   uint64_t tokens = 0;
   for (size_t i = 0; i < r->n_batch; i++) {

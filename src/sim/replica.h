@@ -45,9 +45,12 @@ void replica_abort(struct replica *r, struct replica_seq *seq);
 /* False when refused because blocks are in use. */
 bool replica_reset_cache(struct replica *r, bool reset_running);
 
-/* Begins a step at now_ns if none is under way and there is something to do: true, with the step's
- * length in *ns. */
-bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *ns);
+/* Begins a step if none is under way and there is something to do: true, with the time at which it
+ * is to end in *due_ns. A step that follows the last one at once (call this right after
+ * replica_end) begins when that one was due, so that the timer's lateness does not add up; after a
+ * hold-up of more than REPLICA_CATCH_UP_NS it begins now. */
+bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *due_ns);
+#define REPLICA_CATCH_UP_NS (5 * NS_PER_MS)
 /* Ends the step under way: on_token of everyone who sampled, in the engine's order. */
 void replica_end(struct replica *r, uint64_t now_ns);
 bool replica_in_step(const struct replica *r);

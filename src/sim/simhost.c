@@ -8,10 +8,6 @@
 #include "base/mem.h"
 #include "sim/generation.h"
 
-/* A step that follows at once begins when the last one was due to end, so that the timer's lateness
- * does not add up; after a longer hold-up it begins now. */
-#define CATCH_UP_NS (2 * NS_PER_MS)
-
 static void on_request(void *user, struct httpd_request *req) {
   struct simhost *h = user;
   const char *path = httpd_path(req);
@@ -34,20 +30,14 @@ void simhost_kick(struct simhost *h) {
 /* Phase three: every request of this wake-up is in the engine. */
 static void on_step_begin(struct loop_task *task) {
   struct simhost *h = CONTAINER_OF(task, struct simhost, step_task);
-  uint64_t now = loop_now(h->loop), begin = now, ns;
-  if (h->chained && now - h->last_end_ns < CATCH_UP_NS)
-    begin = h->last_end_ns;
-  h->chained = false;
-  if (!replica_begin(h->replica, begin, &ns))
-    return;
-  h->last_end_ns = begin + ns;
-  loop_timer_set(h->loop, &h->step_timer, h->last_end_ns);
+  uint64_t due;
+  if (replica_begin(h->replica, loop_now(h->loop), &due))
+    loop_timer_set(h->loop, &h->step_timer, due);
 }
 
 static void on_step_end(struct loop_timer *timer) {
   struct simhost *h = CONTAINER_OF(timer, struct simhost, step_timer);
   replica_end(h->replica, loop_now(h->loop));
-  h->chained = true;
   loop_ready(h->loop, &h->step_task);
 }
 

@@ -34,8 +34,6 @@ struct simhost {
   /* The step loop. */
   struct loop_timer step_timer, refuse_timer;
   struct loop_task step_task;
-  uint64_t last_end_ns; /* when the last step was due to end */
-  bool chained;         /* the next step follows at once */
 };
 
 struct simhost_options {

@@ -210,11 +210,14 @@ static inline void simtest_free(struct simtest_answer *a) {
 
 static inline struct simtest_answer simtest_ask(int port, const char *method, const char *path,
                                                 const char *headers, const char *body) {
+  uint64_t before = clock_ns();
   int fd = simtest_connect(port);
   if (fd < 0)
     fail_msg("port %d: %s", port, strerror(errno));
   simtest_send(fd, method, path, headers, body);
-  return simtest_read(fd);
+  struct simtest_answer a = simtest_read(fd);
+  a.sent_ns = before; /* what lies between is at least as long as the server took */
+  return a;
 }
 
 static inline struct simtest_answer simtest_post(int port, const char *path, const char *body) {

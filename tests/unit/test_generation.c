@@ -178,34 +178,30 @@ static void test_second_turn_hits_prompt_and_answer(void **state) {
   simtest_free(&b);
 }
 
+/* Exact times are test_replica.c's; over a socket on a busy machine lateness only adds. */
 static void test_times_of_the_fixed_profile(void **state) {
   (void)state;
-  double best_ttft = 1e9, best_e2e = 1e9; /* lateness only adds */
-  for (int i = 0; i < 5; i++) {
-    char prompt[16];
-    snprintf(prompt, sizeof prompt, "t%d", i);
-    struct simtest_answer a = complete(&fixed, prompt, ",\"max_tokens\":1");
-    double ttft = (double)(a.first_ns - a.sent_ns) / 1e6;
-    assert_true(ttft >= 49.5);
-    best_ttft = ttft < best_ttft ? ttft : best_ttft;
-    simtest_free(&a);
-    a = complete(&fixed, prompt, ",\"max_tokens\":11,\"ignore_eos\":true");
-    double e2e = (double)(a.first_ns - a.sent_ns) / 1e6;
-    assert_true(e2e >= 99.5);
-    best_e2e = e2e < best_e2e ? e2e : best_e2e;
-    simtest_free(&a);
-  }
-  check_near(best_ttft, 50, 10);
-  check_near(best_e2e, 100, 15); /* 50 ms and ten steps of 5 ms */
+  struct simtest_answer a = complete(&fixed, "t", ",\"max_tokens\":1");
+  uint64_t ttft = a.first_ns - a.sent_ns;
+  assert_true(ttft >= 50 * NS_PER_MS && ttft < NS_PER_S);
+  simtest_free(&a);
+  a = complete(&fixed, "t", ",\"max_tokens\":11,\"ignore_eos\":true");
+  uint64_t e2e = a.first_ns - a.sent_ns; /* 50 ms and ten steps of 5 ms */
+  assert_true(e2e >= 100 * NS_PER_MS && e2e < NS_PER_S);
+  simtest_free(&a);
 }
 
 static void test_the_head_of_a_stream_comes_before_the_first_token(void **state) {
   (void)state;
-  struct simtest_answer a =
-      complete(&fixed, "head", ",\"max_tokens\":2,\"ignore_eos\":true,\"stream\":true");
-  double gap = (double)(a.last_ns - a.first_ns) / 1e6;
-  assert_true(gap >= 54.5);
-  simtest_free(&a);
+  uint64_t best = 0;
+  for (int i = 0; i < 10 && best < 50 * NS_PER_MS; i++) {
+    struct simtest_answer a =
+        complete(&fixed, "head", ",\"max_tokens\":2,\"ignore_eos\":true,\"stream\":true");
+    if (a.last_ns - a.first_ns > best)
+      best = a.last_ns - a.first_ns;
+    simtest_free(&a);
+  }
+  assert_true(best >= 50 * NS_PER_MS);
 }
 
 static void test_a_client_that_leaves_aborts_its_request(void **state) {
@@ -247,6 +243,7 @@ static void test_requests_at_once(void **state) {
   enum { N = 40 };
   int fds[N];
   char body[200];
+  int64_t before = simtest_state(&fixed, 0, "steps");
   for (int i = 0; i < N; i++) {
     fds[i] = simtest_connect(fixed.ports[0]);
     snprintf(body, sizeof body,
@@ -255,7 +252,6 @@ static void test_requests_at_once(void **state) {
              i);
     simtest_send(fds[i], "POST", TEXT, NULL, body);
   }
-  uint64_t begin = clock_ns();
   for (int i = 0; i < N; i++) {
     struct simtest_answer a = simtest_read(fds[i]);
     struct value v = simtest_json(&a);
@@ -268,7 +264,7 @@ static void test_requests_at_once(void **state) {
     value_free(&v);
     simtest_free(&a);
   }
-  assert_true(clock_ns() - begin < 2 * NS_PER_S); /* one after the other: 40 × 70 ms */
+  assert_true(simtest_state(&fixed, 0, "steps") - before <= 100); /* one by one: 200 */
 }
 
 int main(void) {

@@ -69,11 +69,9 @@ static void add(struct replica *r, struct job *j, uint32_t prompt, uint32_t outp
 
 /* Steps until nothing is left to do, from `now` on; returns the time after. */
 static uint64_t run(struct replica *r, uint64_t now) {
-  uint64_t ns;
-  while (replica_begin(r, now, &ns)) {
-    now += ns;
-    replica_end(r, now);
-  }
+  uint64_t due;
+  while (replica_begin(r, now, &due))
+    replica_end(r, now = due);
   return now;
 }
 
@@ -101,7 +99,7 @@ static void test_times_of_a_request(void **state) {
   struct steptime_profile p;
   struct err err;
   assert_int_equal(steptime_get("llama-3.1-8b", &p, &err), 0);
-  assert_int_equal(ns, steptime_step_ns(&p, 300, 0, 0));
+  assert_int_equal(ns, start + steptime_step_ns(&p, 300, 0, 0));
   assert_true(replica_in_step(r));
   assert_false(replica_begin(r, start, &ns));
   assert_int_equal(j.n, 0); /* nothing before the step's end */
@@ -143,6 +141,35 @@ static void test_requests_share_steps(void **state) {
   assert_int_equal(b.seq.scheduled_ns, ns);
   check_near(metric(r, "vllm:iteration_tokens_total_count" M), 4, 0);
   check_near(metric(r, "vllm:iteration_tokens_total_sum" M), 46, 0);
+  replica_delete(r);
+}
+
+/* Steps in a chain begin when the last was due, however late its timer was; not after a pause. */
+static void test_lateness_does_not_add_up(void **state) {
+  (void)state;
+  struct replica *r = make("fixed", 1000);
+  const uint64_t step = 10 * NS_PER_MS, late = 3 * NS_PER_MS;
+  struct job a;
+  uint64_t due, now = NS_PER_S;
+  add(r, &a, 20, 5, 0, now);
+  assert_true(replica_begin(r, now, &due));
+  assert_int_equal(due, now + step);
+  for (uint64_t i = 2; i <= 4; i++) {
+    replica_end(r, due + late);
+    assert_true(replica_begin(r, due + late, &due));
+    assert_int_equal(due, now + i * step);
+  }
+  uint64_t held_up = due + REPLICA_CATCH_UP_NS;
+  replica_end(r, held_up);
+  assert_true(replica_begin(r, held_up, &due));
+  assert_int_equal(due, held_up + step);
+  replica_end(r, due);
+  assert_true(a.last);
+  assert_false(replica_begin(r, due, &now));
+  uint64_t later = due + NS_PER_MS; /* a new arrival after a pause begins at once */
+  add(r, &a, 20, 1, 0, later);
+  assert_true(replica_begin(r, later, &due));
+  assert_int_equal(due, later + step);
   replica_delete(r);
 }
 
@@ -278,6 +305,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_times_of_a_request),
       cmocka_unit_test(test_requests_share_steps),
+      cmocka_unit_test(test_lateness_does_not_add_up),
       cmocka_unit_test(test_gauges_are_those_of_the_last_step),
       cmocka_unit_test(test_abort_waiting_running_and_in_a_step),
       cmocka_unit_test(test_abort_of_another_from_on_token),

@@ -171,7 +171,7 @@ static void test_truth_against_the_wire(void **state) {
            last = (uint64_t)simtest_int(l, "last_token_ns");
   assert_true(scheduled - received >= 20 * NS_PER_MS); /* ttft less one step */
   assert_true(first - received >= 30 * NS_PER_MS);
-  assert_true(last - first >= 30 * NS_PER_MS - 2 * NS_PER_MS);
+  assert_true(last - first >= 30 * NS_PER_MS - REPLICA_CATCH_UP_NS);
   assert_true((uint64_t)simtest_int(value_at(writes, 1), "ns") >= first);
   assert_string_equal(value_to_string(value_get(n, "finish")), "refused");
   assert_int_equal(simtest_int(n, "status"), 400);
