@@ -57,14 +57,13 @@ void http_exchange_head(struct http_exchange *x) {
 
 int http_exchange_header_name(struct http_exchange *x, const char *bytes, size_t len) {
   struct buf *b = &x->request->response_headers;
-  int rc = buf_reserve(b, len);
+  size_t from = b->len;
+  int rc = buf_add(b, bytes, len);
   if (rc)
     return rc;
-  for (size_t i = 0; i < len; i++) {
-    char ch = bytes[i];
-    b->data[b->len++] = ch >= 'A' && ch <= 'Z' ? (char)(ch + ('a' - 'A')) : ch;
-  }
-  b->data[b->len] = '\0';
+  for (char *p = b->data + from; p < b->data + b->len; p++)
+    if (*p >= 'A' && *p <= 'Z')
+      *p = (char)(*p | 0x20);
   return 0;
 }
 
@@ -76,10 +75,12 @@ int http_exchange_header_value(struct http_exchange *x, const char *bytes, size_
   struct buf *b = &x->request->response_headers;
   size_t from = b->len;
   int rc = buf_add(b, bytes, len);
-  for (size_t i = from; i < b->len; i++) /* one line stays one line */
-    if (b->data[i] == '\n' || b->data[i] == '\r')
-      b->data[i] = ' ';
-  return rc;
+  if (rc)
+    return rc;
+  for (char *p = b->data + from; p < b->data + b->len; p++) /* one line stays one line */
+    if (*p == '\n' || *p == '\r')
+      *p = ' ';
+  return 0;
 }
 
 int http_exchange_header_value_end(struct http_exchange *x) {
@@ -209,9 +210,12 @@ int http_exchange_body(struct http_exchange *x, const char *bytes, size_t len,
   case HTTP_BODY_STREAM:
     return first ? feed_first(x, bytes, len, read)
                  : feed(x, bytes, len, http_read_stamp(read), read->drained_ns);
-  case HTTP_BODY_PLAIN:
-    x->over_limit = buf_add(&r->body, bytes, len) != 0;
-    return x->over_limit ? ERR_LIMIT : 0;
+  case HTTP_BODY_PLAIN: {
+    size_t room = r->body.max - r->body.len;
+    x->over_limit = len > room;
+    int rc = buf_add(&r->body, bytes, x->over_limit ? room : len);
+    return x->over_limit ? ERR_LIMIT : rc;
+  }
   case HTTP_BODY_CAPPED: {
     size_t room = (r->body.max < CAPPED_BODY ? r->body.max : CAPPED_BODY) - r->body.len;
     return buf_add(&r->body, bytes, len < room ? len : room);

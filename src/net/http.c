@@ -134,9 +134,10 @@ void http_request_free(struct http_request *r) {
   r->stream = (struct openai_stream){0};
 }
 
+/* A character of a method or a header's name (RFC 9110, token), as bits of ASCII. */
 static bool token_char(unsigned char ch) {
-  return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
-         (ch && strchr("!#$%&'*+-.^_`|~", ch));
+  static const uint64_t bits[2] = {UINT64_C(0x3ff6cfa00000000), UINT64_C(0x57ffffffc7fffffe)};
+  return ch < 128 && (bits[ch >> 6] >> (ch & 63) & 1);
 }
 
 static bool is_name(const char *line, size_t len, const char *name) {

@@ -13,6 +13,17 @@
 
 #define MESSAGE_BYTES 200
 
+/* What a server said may hold anything: no control characters, no bytes that are not UTF-8 (they
+ * become '?'). Returns the length. */
+static size_t clean(char *s, size_t len) {
+  for (size_t i = 0; i < len; i++)
+    if ((unsigned char)s[i] < ' ' || s[i] == 127)
+      s[i] = ' ';
+  for (size_t good; (good = json_utf8_valid(s, len)) < len;)
+    s[good] = '?';
+  return len;
+}
+
 void http_outcome_detail(struct http_exchange *x, bool whole_url, const char *fmt, ...) {
   struct http_request *r = x->request;
   const struct http_target *t = x->target;
@@ -28,7 +39,7 @@ void http_outcome_detail(struct http_exchange *x, bool whole_url, const char *fm
   else
     snprintf(line, sizeof line, "%.*s: %s", (int)(t->origin_len < 200 ? t->origin_len : 200),
              t->base, text);
-  size_t len = strlen(line);
+  size_t len = clean(line, strlen(line));
   if (len >= sizeof r->detail)
     len = json_utf8_valid(line, sizeof r->detail - 1);
   memcpy(r->detail, line, len);
@@ -47,9 +58,10 @@ static void one_line(const char *s, size_t len, char *out) {
     len--;
   }
   size_t n = len < MESSAGE_BYTES ? len : MESSAGE_BYTES;
-  n = json_utf8_valid(s, n);
-  for (size_t i = 0; i < n; i++)
-    out[i] = (unsigned char)s[i] < ' ' || s[i] == 127 ? ' ' : s[i];
+  while (n && n < len && ((unsigned char)s[n] & 0xC0) == 0x80) /* not inside a character */
+    n--;
+  memcpy(out, s, n);
+  n = clean(out, n);
   while (n && out[n - 1] == ' ')
     n--;
   out[n] = '\0';

@@ -3,7 +3,9 @@
  * at once. */
 #include "net_peer.h"
 
+#include "base/rng.h"
 #include "net/client.h"
+#include "text/json.h"
 
 #define OK_REPLY "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 #define MS NS_PER_MS
@@ -395,6 +397,101 @@ static void stream_cut_everywhere(void **state) {
   peer_stop(&p);
 }
 
+/* Every sample of tests/data/sse through chunked framing, in chunks and packets of any size: the
+ * result is that of the parser alone, and the class fits it. */
+struct sample_file {
+  struct peer peer;
+  char *bytes;
+  size_t len;
+};
+
+static void script_file(struct peer *p) {
+  struct sample_file *f = p->arg;
+  struct rng rng;
+  rng_init(&rng, 7, f->len);
+  for (int fd; (fd = peer_accept(p)) >= 0; close(fd))
+    while (peer_read(p, fd)) {
+      struct buf b;
+      buf_init(&b, BUF_MAX_OWN);
+      buf_puts(&b, HEAD_SSE "Transfer-Encoding: chunked\r\n\r\n");
+      for (size_t at = 0, n; at < f->len; at += n) {
+        n = (size_t)rng_int(&rng, 1, 200);
+        n = n < f->len - at ? n : f->len - at;
+        buf_printf(&b, "%zx\r\n", n);
+        buf_put(&b, f->bytes + at, n);
+        buf_puts(&b, "\r\n");
+      }
+      buf_puts(&b, "0\r\n\r\n");
+      for (size_t at = 0, n; at < b.len; at += n) {
+        n = (size_t)rng_int(&rng, 1, 1500);
+        n = n < b.len - at ? n : b.len - at;
+        peer_send(fd, b.data + at, n);
+      }
+      buf_free(&b);
+    }
+}
+
+static enum sample_error class_of(const struct openai_result *result) {
+  switch (result->error_kind) {
+  case OPENAI_ERROR_NONE:
+    return result->complete ? SAMPLE_OK : SAMPLE_TRUNCATED;
+  case OPENAI_ERROR_TRUNCATED:
+    return SAMPLE_TRUNCATED;
+  case OPENAI_ERROR_RAW_JSON:
+    return SAMPLE_NOT_SSE;
+  case OPENAI_ERROR_BAD_JSON:
+    return SAMPLE_BAD_JSON;
+  default:
+    return SAMPLE_STREAM_ERROR;
+  }
+}
+
+static void sample_streams(void **state) {
+  (void)state;
+  struct net n;
+  static struct sample_file f;
+  struct http_request r;
+  struct value all = value_null();
+  struct err err;
+  size_t len;
+  char *text = check_read_file("tests/data/sse/expected.json", &len);
+  check_ok(json_parse(text, len, &all, &err), &err);
+  free(text);
+  f.peer.arg = &f;
+  peer_start(&f.peer, script_file);
+  net_start(&n, NULL);
+  struct http_target *t = net_target(&n, "http", "127.0.0.1", f.peer.port, NULL);
+  assert_true(value_count(&all) >= 20);
+  for (size_t i = 0; i < value_count(&all); i++) {
+    const struct value_pair *pair = &all.u.object.pairs[i];
+    char path[200];
+    struct openai_stream alone;
+    snprintf(path, sizeof path, "tests/data/sse/%s", pair->key);
+    f.bytes = check_read_file(path, &f.len);
+    net_stream(&n, &r, t);
+    r.api = openai_api_from(value_to_string(value_get(&pair->value, "api")));
+    openai_stream_init(&alone, &(struct openai_options){.api = r.api});
+    check_ok(openai_stream_feed(&alone, f.bytes, f.len, 1, &err), &err);
+    check_ok(openai_stream_finish(&alone, &err), &err);
+    net_send(&n, &r);
+    net_wait(&n, (int)i + 1);
+    check_outcome(&r, class_of(&alone.result), "");
+    struct value a = openai_result_value(&alone.result);
+    struct value b = openai_result_value(&r.stream.result);
+    if (!value_equal(&a, &b))
+      fail_msg("%s differs through chunks", pair->key);
+    assert_int_equal(r.reused_connection, i > 0);
+    value_free(&a);
+    value_free(&b);
+    openai_stream_free(&alone);
+    http_request_free(&r);
+    free(f.bytes);
+  }
+  value_free(&all);
+  net_stop(&n);
+  peer_stop(&f.peer);
+}
+
 /* A reply before the request is sent whole (413, say) is believed, and the connection is not kept.
  */
 static void script_early(struct peer *p) {
@@ -482,12 +579,13 @@ int main(void) {
   net_start(&warm, NULL);
   net_stop(&warm);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(keeps_alive),    cmocka_unit_test(idle_close_seen),
-      cmocka_unit_test(idle_race),      cmocka_unit_test(no_second_try),
-      cmocka_unit_test(one_second_try), cmocka_unit_test(not_used_again),
-      cmocka_unit_test(idle_talk),      cmocka_unit_test(methods),
-      cmocka_unit_test(own_headers),    cmocka_unit_test(stream_cut_everywhere),
-      cmocka_unit_test(early_reply),    cmocka_unit_test(a_thousand_streams),
+      cmocka_unit_test(keeps_alive),        cmocka_unit_test(idle_close_seen),
+      cmocka_unit_test(idle_race),          cmocka_unit_test(no_second_try),
+      cmocka_unit_test(one_second_try),     cmocka_unit_test(not_used_again),
+      cmocka_unit_test(idle_talk),          cmocka_unit_test(methods),
+      cmocka_unit_test(own_headers),        cmocka_unit_test(stream_cut_everywhere),
+      cmocka_unit_test(sample_streams),     cmocka_unit_test(early_reply),
+      cmocka_unit_test(a_thousand_streams),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
