@@ -207,10 +207,15 @@ static int peek_tokens(struct admin *a, const struct value *body, uint32_t **ids
     return genrequest_tokens(list, "tokens", &a->fleet->model, ids, n, e);
   if (!prompt || prompt->kind != VALUE_STRING)
     return apierror_set(e, 400, NULL, "tokens (a list of ids) or prompt (a string) is required");
-  *n = (uint32_t)prompt->u.string.len;
-  *ids = mem_calloc(*n + 1u, sizeof **ids);
-  for (uint32_t i = 0; i < *n; i++)
-    (*ids)[i] = (unsigned char)prompt->u.string.data[i];
+  struct tokens_list out = {0};
+  struct err err;
+  if (tokens_encode(a->fleet->model.tokenizer, prompt->u.string.data, prompt->u.string.len, NULL,
+                    &out, &err)) {
+    tokens_list_free(&out);
+    return apierror_set(e, 400, NULL, "%s", err.text);
+  }
+  *ids = out.ids;
+  *n = (uint32_t)out.n;
   return 0;
 }
 

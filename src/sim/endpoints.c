@@ -74,7 +74,7 @@ static void post_reset(struct simhost *h, struct httpd_request *req, struct answ
   simhost_kick(h);
 }
 
-/* ---- tokenizing: a token is a byte ---- */
+/* ---- tokenizing ---- */
 
 static int render_messages(const struct value *body, struct buf *text, struct apierror *e) {
   struct prompt_options options = {.add_generation_prompt = true};
@@ -84,6 +84,37 @@ static int render_messages(const struct value *body, struct buf *text, struct ap
   if (!rc)
     rc = prompt_render(value_get(body, "messages"), value_get(body, "tools"), &options, text, e);
   return rc;
+}
+
+/* A token's text; one that is no UTF-8 by itself as "<0xC3>", byte by byte. */
+static void put_token_text(const struct genmodel *model, uint32_t id, struct buf *out) {
+  struct buf bytes, name;
+  struct err err;
+  buf_init(&bytes, BUF_MAX_OWN);
+  buf_init(&name, BUF_MAX_OWN);
+  int rc = tokens_decode(model->tokenizer, &id, 1, &bytes, &err);
+  assert(rc == 0); /* the tokenizer made it */
+  (void)rc;
+  bool valid = json_utf8_valid(bytes.data, bytes.len) == bytes.len;
+  for (size_t i = 0; !valid && i < bytes.len; i++)
+    buf_printf(&name, "<0x%02X>", (unsigned)(unsigned char)bytes.data[i]);
+  const struct buf *text = valid ? &bytes : &name;
+  json_write_string(out, text->data, text->len);
+  buf_free(&bytes);
+  buf_free(&name);
+}
+
+static void put_tokens(const struct genmodel *model, const struct tokens_list *ids, bool strings,
+                       struct buf *out) {
+  buf_printf(out, "{\"count\":%zu,\"max_model_len\":%u,\"tokens\":[", ids->n, model->max_model_len);
+  for (size_t i = 0; i < ids->n; i++)
+    buf_printf(out, i ? ",%u" : "%u", ids->ids[i]);
+  buf_puts(out, strings ? "],\"token_strs\":[" : "],\"token_strs\":null}");
+  for (size_t i = 0; strings && i < ids->n; i++) {
+    buf_puts(out, i ? "," : "");
+    put_token_text(model, ids->ids[i], out);
+  }
+  buf_puts(out, strings ? "]}" : "");
 }
 
 static int tokenize(struct simhost *h, const struct value *body, struct buf *out,
@@ -103,22 +134,13 @@ static int tokenize(struct simhost *h, const struct value *body, struct buf *out
     buf_put(&text, prompt->u.string.data, prompt->u.string.len);
   else
     rc = apierror_set(e, 400, "prompt", "prompt: a string is required, or messages");
-  if (!rc) {
-    buf_printf(out, "{\"count\":%zu,\"max_model_len\":%u,\"tokens\":[", text.len,
-               h->model->max_model_len);
-    for (size_t i = 0; i < text.len; i++)
-      buf_printf(out, i ? ",%u" : "%u", (unsigned)(unsigned char)text.data[i]);
-    buf_puts(out, strings ? "],\"token_strs\":[" : "],\"token_strs\":null}");
-    for (size_t i = 0; strings && i < text.len; i++) {
-      unsigned char byte = (unsigned char)text.data[i];
-      char name[8];
-      int len = byte < 0x80 ? snprintf(name, sizeof name, "%c", byte)
-                            : snprintf(name, sizeof name, "<0x%02X>", byte);
-      buf_puts(out, i ? "," : "");
-      json_write_string(out, name, byte ? (size_t)len : 1);
-    }
-    buf_puts(out, strings ? "]}" : "");
-  }
+  struct tokens_list ids = {0};
+  struct err err;
+  if (!rc && tokens_encode(h->model->tokenizer, text.data, text.len, NULL, &ids, &err))
+    rc = apierror_set(e, 400, "prompt", "%s", err.text);
+  if (!rc)
+    put_tokens(h->model, &ids, strings, out);
+  tokens_list_free(&ids);
   buf_free(&text);
   return rc;
 }
@@ -135,15 +157,19 @@ static int detokenize(struct simhost *h, const struct value *body, struct buf *o
   rc = genrequest_tokens(list, "tokens", h->model, &ids, &n, e);
   if (rc)
     return rc;
-  char *text = mem_alloc(n + 1u);
-  for (uint32_t i = 0; i < n; i++)
-    text[i] = (char)(unsigned char)ids[i];
-  buf_puts(out, "{\"prompt\":");
-  json_write_string(out, text, n);
-  buf_puts(out, "}");
-  mem_free(text);
+  struct buf text;
+  struct err err;
+  buf_init(&text, BUF_MAX_OWN);
+  if (tokens_decode(h->model->tokenizer, ids, n, &text, &err)) {
+    rc = apierror_set(e, 400, "tokens", "%s", err.text);
+  } else {
+    buf_puts(out, "{\"prompt\":");
+    json_write_string(out, text.data, text.len);
+    buf_puts(out, "}");
+  }
+  buf_free(&text);
   mem_free(ids);
-  return 0;
+  return rc;
 }
 
 typedef int json_fn(struct simhost *h, const struct value *body, struct buf *out,

@@ -82,7 +82,7 @@ int genrequest_tokens(const struct value *list, const char *name, const struct g
     int rc = 0;
     if (!value_to_int(value_at(list, i), &id) || id < 0)
       rc = apierror_set(e, 400, name, "%s[%zu] should be a token id", name, i);
-    else if (id >= model->vocabulary)
+    else if (id >= model->tokenizer->vocab_size)
       rc = apierror_set(e, 400, name, "Token id %lld is out of vocabulary", (long long)id);
     if (rc) {
       mem_free(tokens);
@@ -116,14 +116,21 @@ static int refuse_unsupported(const struct value *body, struct apierror *e) {
 
 /* ---- the prompt ---- */
 
-static void take_bytes(struct genrequest *r, const char *text, size_t len) {
-  r->tokens = mem_calloc(len + 1, sizeof *r->tokens);
-  r->prompt_len = (uint32_t)len;
-  for (size_t i = 0; i < len; i++)
-    r->tokens[i] = (unsigned char)text[i];
+static int take_text(struct genrequest *r, const char *field, const char *text, size_t len,
+                     const struct genmodel *model, struct apierror *e) {
+  struct tokens_list list = {0};
+  struct err err;
+  if (tokens_encode(model->tokenizer, text, len, NULL, &list, &err)) {
+    tokens_list_free(&list);
+    return apierror_set(e, 400, field, "%s: %s", field, err.text);
+  }
+  r->tokens = list.ids;
+  r->prompt_len = (uint32_t)list.n;
+  return 0;
 }
 
-static int read_messages(struct genrequest *r, const struct value *body, struct apierror *e) {
+static int read_messages(struct genrequest *r, const struct value *body,
+                         const struct genmodel *model, struct apierror *e) {
   struct prompt_options options = {.add_generation_prompt = true};
   int rc = genrequest_bool(body, "add_generation_prompt", &options.add_generation_prompt, e);
   if (!rc)
@@ -137,7 +144,7 @@ static int read_messages(struct genrequest *r, const struct value *body, struct 
   buf_init(&text, BUF_MAX_OWN);
   rc = prompt_render(value_get(body, "messages"), value_get(body, "tools"), &options, &text, e);
   if (!rc)
-    take_bytes(r, text.data, text.len);
+    rc = take_text(r, "messages", text.data, text.len, model, e);
   buf_free(&text);
   return rc;
 }
@@ -156,15 +163,15 @@ static int read_prompt(struct genrequest *r, const struct value *body, const str
                           value_count(p));
     p = first;
   }
-  if (p->kind == VALUE_STRING) {
-    take_bytes(r, p->u.string.data, p->u.string.len);
-  } else if (p->kind == VALUE_ARRAY) {
-    int rc = genrequest_tokens(p, "prompt", model, &r->tokens, &r->prompt_len, e);
-    if (rc)
-      return rc;
-  } else {
-    return apierror_set(e, 400, "prompt", "prompt should be a string or a list of token ids");
-  }
+  int rc;
+  if (p->kind == VALUE_STRING)
+    rc = take_text(r, "prompt", p->u.string.data, p->u.string.len, model, e);
+  else if (p->kind == VALUE_ARRAY)
+    rc = genrequest_tokens(p, "prompt", model, &r->tokens, &r->prompt_len, e);
+  else
+    rc = apierror_set(e, 400, "prompt", "prompt should be a string or a list of token ids");
+  if (rc)
+    return rc;
   if (!r->prompt_len)
     return apierror_set(e, 400, "prompt", "prompt should not be empty");
   return 0;
@@ -322,7 +329,7 @@ int genrequest_parse(enum gen_api api, const char *body, size_t len, const struc
   if (!rc)
     rc = read_options(out, &v, e);
   if (!rc)
-    rc = api == GEN_CHAT ? read_messages(out, &v, e) : read_prompt(out, &v, model, e);
+    rc = api == GEN_CHAT ? read_messages(out, &v, model, e) : read_prompt(out, &v, model, e);
   if (!rc)
     rc = read_limit(out, &v, model, e);
   if (!rc)

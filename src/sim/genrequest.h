@@ -9,6 +9,7 @@
 #define SIM_GENREQUEST_H
 
 #include "sim/apierror.h"
+#include "text/tokens.h"
 #include "text/value.h"
 
 enum gen_api { GEN_CHAT, GEN_COMPLETION };
@@ -17,7 +18,7 @@ enum gen_api { GEN_CHAT, GEN_COMPLETION };
 struct genmodel {
   const char *name;
   uint32_t max_model_len;
-  uint32_t vocabulary; /* token ids are below it: 256 for bytes */
+  const struct tokens *tokenizer;
   uint64_t seed;
 };
 

@@ -53,13 +53,11 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   }
   f->seed = o->seed;
   f->model_name = mem_strdup(o->model ? o->model : "sim-model");
-  f->model = (struct genmodel){.name = f->model_name,
-                               .max_model_len = f->config.engine.max_model_len,
-                               .vocabulary = 256,
-                               .seed = o->seed};
+  f->model = (struct genmodel){
+      .name = f->model_name, .max_model_len = f->config.engine.max_model_len, .seed = o->seed};
   loop_timer_init(&f->flush_timer, on_flush);
-  int rc = 0;
-  if (o->truth) {
+  int rc = tokens_open("bytes", &f->model.tokenizer, err);
+  if (!rc && o->truth) {
     f->truth = truth_open(o->truth, err);
     rc = f->truth ? 0 : ERR_IO;
   }
@@ -83,6 +81,7 @@ void simfleet_stop(struct simfleet *f) {
     simhost_stop(f->hosts[i]);
   loop_timer_clear(f->loop, &f->flush_timer);
   truth_close(f->truth);
+  tokens_close(f->model.tokenizer);
   mem_free(f->hosts);
   mem_free(f->model_name);
   mem_free(f);
@@ -139,7 +138,7 @@ struct value simfleet_describe(const struct simfleet *f) {
   value_set(admin, "token", value_cstring(admin_token(f->admin)));
   value_set(&v, "model", value_cstring(f->model.name));
   value_set(&v, "profile", value_cstring(f->config.time.name));
-  value_set(&v, "tokenizer", value_cstring("bytes"));
+  value_set(&v, "tokenizer", value_cstring(f->model.tokenizer->name));
   value_set(&v, "max_model_len", value_int(f->config.engine.max_model_len));
   value_set(&v, "block_size", value_int(f->config.engine.block_size));
   value_set(&v, "kv_blocks", value_int(f->config.engine.num_blocks - 1));

@@ -4,8 +4,7 @@
 #include "sim/babble.h"
 #include "sim/genrequest.h"
 
-static const struct genmodel model = {
-    .name = "sim-model", .max_model_len = 1000, .vocabulary = 256, .seed = 9};
+static struct genmodel model = {.name = "sim-model", .max_model_len = 1000, .seed = 9};
 
 static struct genrequest parse(enum gen_api api, const char *body) {
   struct genrequest r;
@@ -212,6 +211,9 @@ static void test_refusals_name_the_field(void **state) {
 }
 
 int main(void) {
+  struct err err;
+  if (tokens_open("bytes", &model.tokenizer, &err))
+    return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_chat_defaults),
       cmocka_unit_test(test_completion_defaults),

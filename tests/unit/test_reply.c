@@ -4,7 +4,7 @@
 #include "sim/reply.h"
 #include "text/json.h"
 
-static const struct genmodel model = {.name = "m", .max_model_len = 1000, .vocabulary = 256};
+static struct genmodel model = {.name = "m", .max_model_len = 1000};
 
 struct fixture {
   struct genrequest gen;
@@ -169,6 +169,9 @@ static void test_error_event(void **state) {
 }
 
 int main(void) {
+  struct err err;
+  if (tokens_open("bytes", &model.tokenizer, &err))
+    return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_chat_events),
       cmocka_unit_test(test_continuous_usage_and_token_ids),
