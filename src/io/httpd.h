@@ -2,7 +2,9 @@
  *
  * uv_tcp and llhttp. Keep-alive and pipelining; bodies are collected up to max_body and handed over
  * whole; replies are whole or streamed in chunks. One request at a time per connection reaches the
- * handler. */
+ * handler. No handler runs inside a call it made: what follows an answer or a failed write comes
+ * later. Bad input is answered here (400, 413, 431, 505) and ends the connection. A client that
+ * ends its side while a request is open counts as gone. */
 #ifndef IO_HTTPD_H
 #define IO_HTTPD_H
 
@@ -17,8 +19,9 @@ struct httpd_options {
   int port;           /* 0 = any free one, see httpd_port */
   size_t max_body;    /* 0 = 64 MiB; beyond: 413 */
   size_t max_headers; /* 0 = 64 KiB; beyond: 431 */
-  /* A whole request has arrived. The request lives until it was answered and `on_close` (if set
-   * with httpd_on_close) was called, or the answer is complete. */
+  /* A whole request has arrived. The request lives until its answer is complete, or on_close (set
+   * with httpd_on_close) has returned. Without on_close it lives until it is answered, also when
+   * the client has left; such an answer goes nowhere. May run inside the poll: no Lua here. */
   void (*on_request)(void *user, struct httpd_request *req);
   void *user;
   /* Called in accept, before anything is read; returning false resets the connection (a "refuse"
@@ -26,11 +29,13 @@ struct httpd_options {
   bool (*on_accept)(void *user);
 };
 
-/* ERR_IO names address and port ("port 8000 is in use by another process"). */
+/* ERR_IO names address and port ("127.0.0.1:8000 is in use by another process; choose …");
+ * ERR_INVALID: host is not an address (names are not resolved), or the port is out of range. */
 NODISCARD int httpd_listen(struct loop *loop, const struct httpd_options *options,
                            struct httpd **out, struct err *err);
 int httpd_port(const struct httpd *server);
-/* Stops listening and closes every connection; on_close of open requests is called. */
+/* Stops listening and closes every connection; on_close of open requests is called, from in here.
+ * Open requests without on_close must still be answered, before loop_delete. */
 void httpd_close(struct httpd *server);
 /* Stops accepting (the port refuses); open connections go on. listen again with httpd_resume. */
 void httpd_pause(struct httpd *server);
@@ -64,8 +69,9 @@ void httpd_end(struct httpd_request *req);
 /* Bytes not yet taken by the kernel: a slow client shows here. */
 size_t httpd_pending(const struct httpd_request *req);
 
-/* For faults: bytes straight onto the socket; a clean close now (FIN, also in mid-answer); a reset
- * (RST). After close or reset the request is over. */
+/* For faults: bytes straight onto the socket; a clean close (FIN behind what is queued, also in
+ * mid-answer; then up to 30 s of reading what the client still sends); a reset (RST, now). After
+ * close or reset the request is over and on_close is not called. */
 void httpd_raw(struct httpd_request *req, const void *data, size_t len);
 void httpd_close_connection(struct httpd_request *req);
 void httpd_reset_connection(struct httpd_request *req);

@@ -54,8 +54,12 @@ void loop_set_precise(struct loop *loop, bool precise);
 #define LOOP_READ 1u
 #define LOOP_WRITE 2u
 struct loop_fd; /* heap; stays in epoll between uses: no epoll_ctl per request */
-/* `ready` runs in phase two with the events seen and the stamp of phase one. */
+/* `ready` runs in phase two with the events seen and the stamp of phase one. An error or a hang-up
+ * is told as readiness for what is wanted (an error always for both), again in every wake-up until
+ * it is dealt with; with nothing wanted nothing is told. */
 typedef void loop_fd_fn(struct loop_fd *f, void *user, unsigned events, uint64_t stamp_ns);
+/* ERR_IO: not a descriptor that can be polled, or one that this loop already watches. Makes it
+ * non-blocking. */
 NODISCARD int loop_fd_open(struct loop *loop, int fd, unsigned want, loop_fd_fn *ready, void *user,
                            struct loop_fd **out, struct err *err);
 void loop_fd_want(struct loop_fd *f, unsigned want); /* cheap when unchanged */

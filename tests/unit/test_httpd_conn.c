@@ -563,7 +563,11 @@ static void bytes_after_the_end_move_the_cut(void **state) {
   start(&l.peer);
   int fd = peer_connect(&l.peer);
   peer_send(fd, "nonsense\r\n\r\n");
-  peer_expect(fd, "HTTP/1.1 400 Bad Request\r\n");
+  char text[512];
+  ssize_t n = 1;
+  while (n > 0) /* our end comes when the linger has begun */
+    n = recv(fd, text, sizeof text, 0);
+  assert_int_equal(n, 0);
   peer_do(&l.peer, look_at_linger);
   uint64_t first = l.due;
   assert_true(l.end >= first + 29 * NS_PER_S && l.end <= first + 30 * NS_PER_S);
