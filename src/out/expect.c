@@ -21,7 +21,7 @@ struct parser {
 
 static const struct stat_name {
   const char *name;
-  enum stat stat;
+  enum statistic stat;
   double p;
 } stats[] = {
     {"mean", STAT_MEAN, 0},       {"min", STAT_MIN, 0},         {"max", STAT_MAX, 0},

@@ -19,7 +19,7 @@ enum expect_op { EXPECT_LT, EXPECT_LE, EXPECT_GT, EXPECT_GE, EXPECT_EQUIVALENT }
 struct expect_term {
   struct filter filter;        /* with the arm */
   const struct metric *metric; /* of the list given to expect_parse */
-  enum stat stat;
+  enum statistic stat;
   double p;           /* of STAT_QUANTILE */
   size_t column, end; /* byte range in the text, for messages */
 };

@@ -250,7 +250,7 @@ struct value metrics_value(const struct metrics *m) {
 
 /* ---- statistics ---- */
 
-int metrics_check_stat(const struct metric *m, enum stat stat, struct err *err) {
+int metrics_check_stat(const struct metric *m, enum statistic stat, struct err *err) {
   const char *use = NULL, *name = NULL;
   switch (stat) {
   case STAT_SHARE:
@@ -288,7 +288,7 @@ int metrics_check_stat(const struct metric *m, enum stat stat, struct err *err) 
                  m->meaning, use);
 }
 
-enum units_kind metrics_stat_kind(const struct metric *metric, enum stat stat) {
+enum units_kind metrics_stat_kind(const struct metric *metric, enum statistic stat) {
   switch (stat) {
   case STAT_COUNT:
     return UNITS_NONE;

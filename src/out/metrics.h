@@ -75,7 +75,7 @@ struct metric {
   double scale;         /* base units per recorded unit (script metrics in "ms": 0.001), else 1 */
 };
 
-enum stat {
+enum statistic {
   STAT_MEAN,
   STAT_MIN,
   STAT_MAX,
@@ -121,9 +121,9 @@ NODISCARD int metrics_require(const struct metrics *m, const char *name, const s
 struct value metrics_value(const struct metrics *m);
 
 /* Whether the statistic says anything about the metric; on failure the text says which would. */
-NODISCARD int metrics_check_stat(const struct metric *metric, enum stat stat, struct err *err);
+NODISCARD int metrics_check_stat(const struct metric *metric, enum statistic stat, struct err *err);
 /* What a bound on this statistic may look like: a rate is per second, a share a ratio. */
-enum units_kind metrics_stat_kind(const struct metric *metric, enum stat stat);
+enum units_kind metrics_stat_kind(const struct metric *metric, enum statistic stat);
 
 /* A value of the metric for one request, in the unit of the table (times in ns); NAN when it has
  * none. Only for METRIC_OF_REQUEST. */

@@ -236,7 +236,7 @@ void series_sort(struct series *s) {
   s->sorted = true;
 }
 
-static double hist_stat(const struct hist *h, enum stat stat, double p) {
+static double hist_stat(const struct hist *h, enum statistic stat, double p) {
   switch (stat) {
   case STAT_MEAN:
   case STAT_SHARE:
@@ -256,7 +256,8 @@ static double hist_stat(const struct hist *h, enum stat stat, double p) {
   return NAN;
 }
 
-double series_stat(const struct series *s, const struct metric *metric, enum stat stat, double p) {
+double series_stat(const struct series *s, const struct metric *metric, enum statistic stat,
+                   double p) {
   assert(stat != STAT_RATE);
   if (stat == STAT_COUNT)
     return metric->indicator ? stats_sum(s->x, s->n) : (double)s->n;

@@ -38,7 +38,8 @@ void series_sort(struct series *s);
 
 /* A statistic in base units; `p` for STAT_QUANTILE. The series must be sorted for quantiles, min
  * and max. NAN when there is no value. STAT_RATE is series_rate's. */
-double series_stat(const struct series *s, const struct metric *metric, enum stat stat, double p);
+double series_stat(const struct series *s, const struct metric *metric, enum statistic stat,
+                   double p);
 
 /* Per second of the arm's windows, by what happened inside them, whichever session it belonged to:
  * requests by their end, output tokens by their stamps, sessions and script values when measured.

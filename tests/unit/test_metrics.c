@@ -136,7 +136,8 @@ static void objectives(void **state) {
   metrics_free(&m);
 }
 
-static void check_refused(struct metrics *m, const char *name, enum stat stat, const char *want) {
+static void check_refused(struct metrics *m, const char *name, enum statistic stat,
+                          const char *want) {
   struct err err;
   assert_int_equal(metrics_check_stat(metrics_find(m, name), stat, &err), ERR_INVALID);
   check_has(err.text, want);
@@ -156,7 +157,7 @@ static void statistics_that_say_something(void **state) {
   check_refused(&m, "cached_ratio", STAT_SHARE, "a share is a part of requests");
   static const struct {
     const char *name;
-    enum stat stat;
+    enum statistic stat;
     enum units_kind kind;
   } good[] = {
       {"ttft", STAT_QUANTILE, UNITS_TIME},      {"ttft", STAT_COUNT, UNITS_NONE},

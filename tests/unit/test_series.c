@@ -8,7 +8,7 @@
 
 static struct metrics metrics;
 
-static double stat_of(const struct table *t, const char *name, enum stat stat, double p,
+static double stat_of(const struct table *t, const char *name, enum statistic stat, double p,
                       const struct filter *f) {
   const struct metric *metric = metrics_find(&metrics, name);
   struct series s;
