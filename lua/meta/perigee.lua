@@ -1029,4 +1029,24 @@ function Expectation:falsy() end
 ---@param pattern? string a Lua pattern
 function Expectation:errors(pattern) end
 
+--- ## Expectations
+---
+--- An expectation of a plan is a line of text:
+---
+---     [arm.]metric[{tag=value, tag=a..b}] stat OP bound
+---     A = B within 2%
+---
+--- - `stat`: `mean` `min` `max` `sum` `count` `share` `rate` `p50` `p90` `p95` `p99` `p99.9`. A share is a part
+---   of requests, a rate is per second.
+--- - `OP`: `<` `<=` `>` `>=`.
+--- - `bound`: a quantity (`400ms`, `75%`, `2/s`), `n * other`, or `other + quantity`, where `other` is another
+---   `metric stat`. `%` after `+` means points for ratios and shares, and relative otherwise.
+--- - `A = B within 2%` is a claim of equivalence, judged on intervals; other bounds use point estimates.
+--- - Tags: `turn step branch trial_block status error replica` are facts of a request; every other name is a tag
+---   of the script. `a..b` includes both ends; one of them may be left out.
+---
+--- No data, undecided, or too few samples (a percentile p needs 5 / (1 - p)) is *not met*, with the reason. A
+--- name that does not exist is an error before anything starts. A function `(results) -> ok, text` is an
+--- expectation too; `results` is what `summary.json` holds.
+
 return perigee

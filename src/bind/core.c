@@ -15,6 +15,7 @@
 #include "bind/embed.h"
 #include "bind/hold.h"
 #include "bind/rng.h"
+#include "out/metrics.h"
 
 #define MAX_KNOWN 64
 
@@ -209,20 +210,25 @@ static int core_program(lua_State *L) {
   return 1;
 }
 
+/* metrics() -> {{name =, unit =, meaning =}…}: the built-in ones, for the reference */
+static int core_metrics(lua_State *L) {
+  struct value *v = bind_hold_value(L);
+  struct metrics m;
+  metrics_init(&m);
+  *v = metrics_value(&m);
+  metrics_free(&m);
+  bind_push_value(L, v, false);
+  return 1;
+}
+
 static const luaL_Reg functions[] = {
-    {"count", core_count},
-    {"embedded", core_embedded},
-    {"files", core_files},
-    {"make_folder", core_make_folder},
-    {"nearest", core_nearest},
-    {"options", core_options},
-    {"program", core_program},
-    {"quantity", core_quantity},
-    {"raise", core_raise},
-    {"ratio", core_ratio},
-    {"seconds", core_seconds},
-    {"word", core_word},
-    {NULL, NULL},
+    {"count", core_count},       {"embedded", core_embedded},
+    {"files", core_files},       {"make_folder", core_make_folder},
+    {"metrics", core_metrics},   {"nearest", core_nearest},
+    {"options", core_options},   {"program", core_program},
+    {"quantity", core_quantity}, {"raise", core_raise},
+    {"ratio", core_ratio},       {"seconds", core_seconds},
+    {"word", core_word},         {NULL, NULL},
 };
 
 int luaopen_perigee_core(lua_State *L) {

@@ -86,9 +86,10 @@ local function read_block(lines)
   return entry
 end
 
---- Reads a LuaCATS file's text: the introduction and the entries in order.
+--- Reads a LuaCATS file's text: the introduction, the entries in order, and sections of prose (blocks
+--- that begin with `## `).
 function docs.read(text)
-  local parsed = { intro = "", entries = {}, classes = {} }
+  local parsed = { intro = "", sections = {}, entries = {}, classes = {} }
   local block, variables, number = {}, {}, 0
   local function finish()
     local entry = read_block(block)
@@ -96,6 +97,8 @@ function docs.read(text)
     if entry and entry.kind then
       table.insert(parsed.entries, entry)
       parsed.classes[entry.name] = entry
+    elseif entry and entry.text:find "^## " then
+      table.insert(parsed.sections, entry.text)
     elseif entry then
       parsed.intro = entry.text
     end
@@ -208,8 +211,8 @@ local function heading(entry)
   return entry.module and ("Module %s"):format(entry.name) or entry.name:gsub("^perigee%.", "")
 end
 
---- The reference as Markdown.
-function docs.write(parsed)
+--- The reference as Markdown. `metrics` is the list of the binary: { name =, unit =, meaning = }.
+function docs.write(parsed, metrics)
   local parts = {}
   local function out(text)
     parts[#parts + 1] = text
@@ -222,6 +225,11 @@ function docs.write(parsed)
       out(("%s- [%s](#%s)\n"):format(entry.module and "" or "  ", heading(entry), slug(heading(entry))))
     end
   end
+  for _, section in ipairs(parsed.sections) do
+    local title = section:match "^## ([^\n]*)"
+    out(("- [%s](#%s)\n"):format(title, slug(title)))
+  end
+  out "- [Metrics](#metrics)\n"
   out "\n## Names for types\n\n"
   for _, entry in ipairs(parsed.entries) do
     if entry.kind == "alias" then
@@ -246,6 +254,14 @@ function docs.write(parsed)
         write_function(out, parsed, fn)
       end
     end
+  end
+  for _, section in ipairs(parsed.sections) do
+    out(section .. "\n\n")
+  end
+  out "## Metrics\n\nWhat reports show and expectations may name, besides what a plan declares in `metrics`.\n\n"
+  out "| metric | unit | |\n| --- | --- | --- |\n"
+  for _, metric in ipairs(metrics) do
+    out(("| `%s` | %s | %s |\n"):format(metric.name, metric.unit, cell(metric.meaning)))
   end
   return (table.concat(parts):gsub("\n+$", "\n"))
 end
@@ -358,6 +374,11 @@ function docs.check(parsed)
   return problems
 end
 
+--- The binary's list of metrics.
+function docs.metrics()
+  return require "perigee.core".metrics()
+end
+
 local function read_file(path)
   local file <close> = assert(io.open(path))
   return file:read "a"
@@ -376,7 +397,7 @@ if arg and arg[0] and arg[0]:find "docs%.lua$" then
       os.exit(1)
     end
   else
-    io.write(docs.write(parsed))
+    io.write(docs.write(parsed, docs.metrics()))
   end
 end
 

@@ -93,6 +93,16 @@ static void test_embedded(void **state) {
   lua_check_string(L, "return core.embedded('lua/perigee/none.lua')", "nil");
 }
 
+static void test_metrics(void **state) {
+  lua_State *L = *state;
+  lua_check_string(L,
+                   "for _, m in ipairs(core.metrics()) do\n"
+                   "  assert(#m.name > 0 and #m.meaning > 0 and m.unit)\n"
+                   "  if m.name == 'ttft' then return m.unit end\n"
+                   "end",
+                   "s");
+}
+
 static void test_out_of_memory(void **state) {
   (void)state;
   lua_check_out_of_memory("core = require 'perigee.core'",
@@ -109,6 +119,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_raise_has_a_line, open_core, close_core),
       cmocka_unit_test_setup_teardown(test_files, open_core, close_core),
       cmocka_unit_test_setup_teardown(test_embedded, open_core, close_core),
+      cmocka_unit_test_setup_teardown(test_metrics, open_core, close_core),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
