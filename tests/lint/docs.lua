@@ -337,9 +337,36 @@ local function compare_params(problems, entry)
   end
 end
 
+-- Modules that are no scripts' business: halves in C, helpers, commands.
+local INTERNAL = {
+  "chat.core", "completions.core", "core", "diff", "fake", "gen.core", "list", "new", "report", "request",
+  "runtime", "types",
+}
+
+-- Every module there is stands in the file or in INTERNAL.
+local function compare_modules(problems, parsed)
+  local internal, names = {}, {}
+  for _, name in ipairs(INTERNAL) do
+    internal["perigee." .. name] = true
+  end
+  for name in pairs(package.preload) do
+    names[#names + 1] = name:find "^perigee%." and name or nil
+  end
+  for _, file in ipairs(require "perigee.core".files "lua/perigee" or {}) do
+    local name = file:match "^(.*)%.lua$"
+    names[#names + 1] = name and (name == "init" and "perigee" or "perigee." .. name) or nil
+  end
+  for _, name in ipairs(names) do
+    if not parsed.classes[name] and not internal[name] then
+      problems[#problems + 1] = name .. ": the module is neither in the LuaCATS file nor in INTERNAL of tests/lint/docs.lua"
+    end
+  end
+end
+
 --- What is wrong, as a list of sentences: modules against entries, parameters, names of types.
 function docs.check(parsed)
   local problems, real = {}, objects()
+  compare_modules(problems, parsed)
   for _, class in pairs(parsed.classes) do
     if class.functions then
       local documented = {}

@@ -26,6 +26,9 @@ describe("the reference", function()
     expect(problems):contains "@param user is no parameter of new"
     expect(problems):contains "parameter vu of new has no @param"
     expect(problems):contains "type perigee.Nobody is nowhere described"
+    package.preload["perigee.novelty"] = function() end
+    expect(table.concat(docs.check(docs.read(META)), "\n")):contains "perigee.novelty: the module is neither in"
+    package.preload["perigee.novelty"] = nil
   end)
 
   it("understands types with spaces", function()
