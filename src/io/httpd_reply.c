@@ -46,15 +46,6 @@ static const char *reason(int status) {
   return "Status";
 }
 
-static void put_number(struct buf *b, size_t n) {
-  char digits[20];
-  size_t i = sizeof digits;
-  do
-    digits[--i] = (char)('0' + n % 10);
-  while (n /= 10);
-  buf_put(b, digits + i, sizeof digits - i);
-}
-
 #define PUT_LITERAL(b, text) buf_put((b), (text), sizeof(text) - 1)
 
 /* Status line and the handler's headers; the caller adds its own and ends the head. */
@@ -62,7 +53,7 @@ static struct buf *begin_head(struct httpd_conn *c, int status, const char *head
   struct buf *out = &c->server->out;
   buf_reset(out);
   PUT_LITERAL(out, "HTTP/1.1 ");
-  put_number(out, (size_t)status);
+  buf_put_uint(out, (size_t)status);
   buf_putc(out, ' ');
   buf_puts(out, reason(status));
   PUT_LITERAL(out, "\r\n");
@@ -94,7 +85,7 @@ static void send_whole(struct httpd_conn *c, int status, const char *headers, co
     len = 0;
   } else {
     PUT_LITERAL(out, "Content-Length: ");
-    put_number(out, len);
+    buf_put_uint(out, len);
     PUT_LITERAL(out, "\r\n");
   }
   end_head(c, out);
