@@ -66,6 +66,66 @@ void vu_push_failure(lua_State *L, enum sample_error error, const char *detail) 
   luaL_setmetatable(L, VU_FAILURE_TYPE);
 }
 
+/* ---- the body of a coroutine ---- */
+
+/* The message handler: says what the error value means while the frames are still there. The value
+ * itself goes on to whoever joins. */
+static MAY_RAISE int explain(lua_State *L) {
+  struct vu *vu;
+  if (!state_vu_of(L, &vu) || vu->stop.error != SAMPLE_OK)
+    return 1; /* why it must stop is known */
+  lua_settop(L, 1);
+  if (lua_istable(L, 1) && lua_getmetatable(L, 1)) {
+    luaL_getmetatable(L, VU_FAILURE_TYPE);
+    bool failure = lua_rawequal(L, -1, -2);
+    lua_settop(L, 1);
+    if (failure) {
+      lua_pushliteral(L, "class");
+      lua_rawget(L, 1);
+      lua_pushliteral(L, "detail");
+      lua_rawget(L, 1);
+      const char *class = lua_tostring(L, 2);
+      enum sample_error error = class ? vu_error_from(class) : SAMPLE_SCRIPT;
+      bool known = error != SAMPLE_OK && error != SAMPLE_ERROR_COUNT;
+      vu_outcome_set(&vu->outcome, known ? error : SAMPLE_SCRIPT, lua_tostring(L, 3));
+      lua_settop(L, 1);
+      return 1;
+    }
+  }
+  luaL_tolstring(L, 1, NULL);
+  state_add_frames(L, L, 1, false);
+  vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, lua_tostring(L, -1));
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* Results, or the error value, behind the handler. */
+static int end_body(lua_State *L, int status) {
+  struct vu *vu;
+  bool own = state_vu_of(L, &vu);
+  assert(own);
+  (void)own;
+  vu->threw = status != LUA_OK && status != LUA_YIELD;
+  if (vu->threw && vu->stop.error == SAMPLE_OK && vu->outcome.error == SAMPLE_OK)
+    vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, /* no memory even for the handler */
+                   lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1)
+                                                  : "error in error handling");
+  return lua_gettop(L) - 1;
+}
+
+static int after_body(lua_State *L, int status, lua_KContext context) {
+  (void)context;
+  return end_body(L, status);
+}
+
+/* (function, arguments…). Protected in here and not by lua_resume, because that would leave hooks
+ * off, and so a runaway __close unstoppable, while an error unwinds. */
+static int body(lua_State *L) {
+  lua_pushcfunction(L, explain);
+  lua_insert(L, 1);
+  return end_body(L, lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 1, 0, after_body));
+}
+
 /* ---- making ---- */
 
 static void timer_fired(struct loop_timer *timer) {
@@ -131,8 +191,9 @@ static MAY_RAISE int make_root(lua_State *L) {
   struct vu_handle *h = push_handle(L, &co); /* plan, function, handle */
   if (!lua_checkstack(co, LUA_MINSTACK))
     return luaL_error(L, "not enough memory");
+  lua_pushcfunction(co, body);
   lua_xmove(L, co, 2);
-  m->made = attach(m->state, h, co, 1);
+  m->made = attach(m->state, h, co, 2);
   return 0;
 }
 
@@ -175,8 +236,9 @@ struct vu_task *vu_spawn(lua_State *L, struct vu *parent, int n_args) {
     unpin(L, h);
     luaL_error(L, "not enough memory");
   }
+  lua_pushcfunction(co, body);
   lua_xmove(L, co, n_args + 2);
-  struct vu *vu = attach(s, h, co, n_args + 1);
+  struct vu *vu = attach(s, h, co, n_args + 2);
   vu->kind = VU_CHILD;
   vu->root = parent->root;
   vu->parent = parent;
@@ -405,45 +467,6 @@ static void end_children(struct vu *vu) {
   finish(vu);
 }
 
-/* ---- what an error value says ---- */
-
-/* Sets vu->outcome by the error value on top of its coroutine. */
-static MAY_RAISE int judge(lua_State *L) {
-  struct vu *vu = lua_touserdata(L, 1);
-  lua_State *co = vu->co;
-  if (!lua_checkstack(co, 4))
-    return luaL_error(L, "not enough memory");
-  lua_pushvalue(co, -1);
-  lua_xmove(co, L, 1);
-  if (lua_istable(L, 2) && lua_getmetatable(L, 2)) {
-    luaL_getmetatable(L, VU_FAILURE_TYPE);
-    bool failure = lua_rawequal(L, -1, -2);
-    lua_settop(L, 2);
-    if (failure) {
-      lua_pushliteral(L, "class");
-      lua_rawget(L, 2);
-      lua_pushliteral(L, "detail");
-      lua_rawget(L, 2);
-      const char *class = lua_tostring(L, 3);
-      enum sample_error error = class ? vu_error_from(class) : SAMPLE_SCRIPT;
-      bool known = error != SAMPLE_OK && error != SAMPLE_ERROR_COUNT;
-      vu_outcome_set(&vu->outcome, known ? error : SAMPLE_SCRIPT, lua_tostring(L, 4));
-      return 0;
-    }
-  }
-  luaL_tolstring(L, 2, NULL);
-  vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, lua_tostring(L, -1)); /* if frames do not fit */
-  state_add_frames(L, co, 0, false);
-  vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, lua_tostring(L, -1));
-  return 0;
-}
-
-static void judge_failure(struct vu *vu) {
-  struct err err;
-  if (state_call(vu->state, judge, vu, &err) && vu->outcome.error == SAMPLE_OK)
-    vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, err.text);
-}
-
 static MAY_RAISE int take_result(lua_State *L) {
   struct vu *vu = lua_touserdata(L, 1);
   if (!lua_checkstack(vu->co, 2))
@@ -454,26 +477,29 @@ static MAY_RAISE int take_result(lua_State *L) {
   return 0;
 }
 
-static void returned(struct vu *vu, int n_results) {
+/* The coroutine is done; on it are results or the error value. */
+static void returned(struct vu *vu, int n_values) {
   struct err err;
-  vu->n_args = n_results;
+  vu->n_args = n_values;
   if (vu->as_task)
-    vu->as_task->n_values = n_results;
-  else if (vu->kind == VU_SETUP && n_results > 0 && state_call(vu->state, take_result, vu, &err))
+    vu->as_task->n_values = n_values;
+  else if (!vu->threw && vu->kind == VU_SETUP && n_values > 0 &&
+           state_call(vu->state, take_result, vu, &err))
     vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, err.text);
 }
 
-static void failed(struct vu *vu) {
-  struct state *s = vu->state;
-  if (vu->stop.error == SAMPLE_OK) {
-    judge_failure(vu);
-    vu_stop(vu, vu->outcome.error, vu->outcome.detail); /* so that no __close waits */
-  }
-  state_enter(s, vu);
-  lua_resetthread(vu->co); /* runs pending __close; leaves the error value */
-  state_leave(s);
+/* The body protects itself, so this is a coroutine without memory even for that, or one that
+ * yielded around perigee's own yield. */
+static void broken(struct vu *vu, int status) {
+  const char *text = "coroutine.yield in a session: only vu methods wait";
+  if (status != LUA_YIELD)
+    text = lua_type(vu->co, -1) == LUA_TSTRING ? lua_tostring(vu->co, -1) : "not enough memory";
+  vu_stop(vu, SAMPLE_SCRIPT, text);
+  state_enter(vu->state, vu);
+  lua_resetthread(vu->co);
+  state_leave(vu->state);
   if (vu->as_task)
-    vu->as_task->n_values = lua_gettop(vu->co) > 0 ? 1 : 0;
+    vu->as_task->n_values = 0;
 }
 
 /* ---- resuming ---- */
@@ -497,24 +523,21 @@ static void vu_run(struct loop_task *task) {
     begin(vu);
   }
   vu->phase = VU_RUNNING;
-  int n_results = 0, n_args = vu->n_args;
+  int n_values = 0, n_args = vu->n_args;
   vu->n_args = 0;
   state_enter(s, vu);
-  int status = lua_resume(vu->co, s->L, n_args, &n_results);
+  int status = lua_resume(vu->co, s->L, n_args, &n_values);
   state_leave(s);
   if (status == LUA_YIELD && vu->phase == VU_WAITING) {
     state_settle(s);
     return;
   }
-  if (status == LUA_OK) {
-    returned(vu, n_results);
-  } else {
-    if (status == LUA_YIELD) /* only a yield that went around perigee's own comes here */
-      vu_stop(vu, SAMPLE_SCRIPT, "coroutine.yield in a session: only vu methods wait");
-    failed(vu);
-  }
+  if (status == LUA_OK)
+    returned(vu, n_values);
+  else
+    broken(vu, status);
   state_settle(s);
-  if (vu->stop.error != SAMPLE_OK) {
+  if (vu->threw || vu->stop.error != SAMPLE_OK) {
     for (struct vu *child = vu->children; child; child = child->next)
       vu_cancel(child, SAMPLE_CANCELLED, "the virtual user that spawned it ended");
   }

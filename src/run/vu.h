@@ -59,6 +59,7 @@ struct vu {
   enum vu_kind kind;
   enum vu_phase phase;
   bool begun;    /* was resumed once */
+  bool threw;    /* its function ended with an error */
   bool measured; /* its session belongs to the window */
   struct state *state;
   struct loop_task task; /* resumes it */
