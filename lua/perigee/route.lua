@@ -14,6 +14,11 @@ local function mix(x)
   return x ~ (x >> 31)
 end
 
+-- The session's number; setup and teardown have none.
+local function number_of(vu)
+  return vu.session or 0
+end
+
 -- A hash as an index of the fleet's replicas.
 local function index(hash, vu, where)
   local n = #vu.fleet.replicas
@@ -54,7 +59,7 @@ end
 --- Any replica alike.
 function route.random()
   return function(vu, prompt)
-    local hash = mix(mix(mix(mix(vu.session) + prompt.branch) + prompt.turn) + prompt.step)
+    local hash = mix(mix(mix(mix(number_of(vu)) + prompt.branch) + prompt.turn) + prompt.step)
     return { replica = index(hash, vu, "route.random"), policy = "random" }
   end
 end
@@ -69,7 +74,7 @@ end
 --- A session stays on one replica.
 function route.session_hash()
   return function(vu)
-    return { replica = index(mix(vu.session), vu, "route.session_hash"), policy = "session_hash" }
+    return { replica = index(mix(number_of(vu)), vu, "route.session_hash"), policy = "session_hash" }
   end
 end
 

@@ -68,6 +68,17 @@ describe("policies", function()
     expect(served(route.random(), 60, 5)):eq(list)
   end)
 
+  it("work in setup, which has no session number", function()
+    for _, make in ipairs { route.session_hash, route.random } do
+      local vu = test.vu { fleet = FLEET }
+      vu.session = nil
+      local conv = chat.new(vu, { route = make() })
+      conv:user "x"
+      conv:send { max_tokens = 1 }
+      expect(vu.requests[1].chosen):is_a "string"
+    end
+  end)
+
   it("least_inflight asks the router", function()
     expect(share(served(route.least_inflight(), 1, 6))):eq { a = 2, b = 2, c = 2 }
   end)
