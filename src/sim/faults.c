@@ -94,13 +94,17 @@ static int parse_kind(const char *word, struct fault *f, unsigned *seen, struct 
       word);
 }
 
+/* On failure *out is 0, so that a caller may convert it before it looks at the result. */
 static int parse_number(const char *key, const char *text, enum units_kind unit, double *out,
                         struct err *err) {
-  int rc = units_parse(text, strlen(text), unit, out, NULL, err);
+  double x;
+  *out = 0;
+  int rc = units_parse(text, strlen(text), unit, &x, NULL, err);
   if (rc)
     return err_prefix(err, "%s", key);
-  if (*out < 0 || *out > 1e9)
+  if (!(x >= 0 && x <= 1e9))
     return err_set(err, ERR_INVALID, "%s=%s is out of range", key, text);
+  *out = x;
   return 0;
 }
 

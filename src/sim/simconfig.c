@@ -88,7 +88,7 @@ static int set_number(struct simconfig *c, const struct key *k, const char *text
   int rc = units_parse(text, strlen(text), is_time ? UNITS_TIME : UNITS_NONE, &x, NULL, err);
   if (rc)
     return err_prefix(err, "%s", k->name);
-  if (x < k->least || x > (is_time ? 1e6 : 4e9))
+  if (!(x >= k->least && x <= (is_time ? 1e6 : 4e9)))
     return err_set(err, ERR_INVALID, "%s=%s is out of range", k->name, text);
   switch (k->kind) {
   case KEY_WHOLE:

@@ -66,6 +66,8 @@ static void test_bad_words_name_the_nearest(void **state) {
   check_bad("stall for=3parsecs", "fault stall: for");
   check_bad("status", "fault status needs code=");
   check_bad("200", "code=200 is no error status");
+  check_bad("status code=4e21", "code=4e21 is out of range");
+  check_bad("reset after=nan", "after");
   check_bad("slow bytes=3", "fault slow needs delay=");
   check_bad("coalesce", "fault coalesce needs events=");
 }
