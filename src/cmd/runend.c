@@ -150,14 +150,14 @@ int runend_finish(struct runjob *job) {
   int status = decide(job, &summary);
   struct value info = runinfo_value(job);
   struct err file_err = {0};
+  if (job->run_error[0])
+    fprintf(stderr, "perigee run: %s\n", job->run_error);
   if (write_files(job, &info, &summary, &file_err)) {
     fprintf(stderr, "perigee run: %s\n", file_err.text);
     if (!job->run_error[0]) { /* the status says it too, and so does what is printed */
       snprintf(job->run_error, sizeof job->run_error, "%s", file_err.text);
       status = decide(job, &summary);
     }
-  } else if (job->run_error[0]) {
-    fprintf(stderr, "perigee run: %s\n", job->run_error);
   }
   if (print_report(job, &info, &summary, &err)) {
     fprintf(stderr, "perigee run: the report cannot be made: %s\n", err.text);

@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "net/client.h"
+#include "text/tokens.h"
 
 static uint64_t relative(const struct http_client *c, uint64_t stamp) {
   if (stamp == SAMPLE_NEVER)
@@ -98,9 +99,33 @@ static uint64_t hash_output(const struct openai_result *result) {
   return total ? XXH3_64bits_digest(&state) : 0;
 }
 
-static void fill_stream(struct sample *s, const struct http_exchange *x) {
+/* Adds what the client's own tokenizer makes of the output: the whole, and with `bytes` (where a
+ * token never spans two events) each event that the server gave no count for. */
+static void count_locally(struct sample *s, const struct tokens *t, struct openai_result *result) {
+  if (!t || !result->output_events)
+    return;
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  for (size_t i = 0; i < result->n_choices; i++)
+    buf_put(&text, result->choices[i].text.data, result->choices[i].text.len);
+  buf_put(&text, result->reasoning.data, result->reasoning.len);
+  for (size_t i = 0; i < result->n_tool_calls; i++) {
+    buf_put(&text, result->tool_calls[i].name.data, result->tool_calls[i].name.len);
+    buf_put(&text, result->tool_calls[i].arguments.data, result->tool_calls[i].arguments.len);
+  }
+  size_t n = 0;
+  if (tokens_count(t, text.len ? text.data : "", text.len, NULL, &n, NULL) == 0)
+    s->output_tokens_local = (int64_t)n;
+  buf_free(&text);
+  for (size_t i = 0; i < result->n_outputs && t->kind == TOKENS_BYTES; i++)
+    if (result->outputs[i].tokens < 0 && result->outputs[i].text_len <= INT32_MAX)
+      result->outputs[i].tokens = (int32_t)result->outputs[i].text_len;
+}
+
+static void fill_stream(struct sample *s, struct http_exchange *x) {
   const struct http_client *c = x->client;
-  const struct openai_result *result = &x->request->stream.result;
+  struct openai_result *result = &x->request->stream.result;
+  count_locally(s, c->options.tokens, result);
   s->streamed = x->event_stream;
   s->first_visible =
       result->first_visible_ns ? relative(c, result->first_visible_ns) : SAMPLE_NEVER;
@@ -119,6 +144,8 @@ static void fill_stream(struct sample *s, const struct http_exchange *x) {
   int64_t total = s->output_tokens;
   if (total == SAMPLE_ABSENT && result->token_ids_total != OPENAI_ABSENT)
     total = result->token_ids_total;
+  if (total == SAMPLE_ABSENT)
+    total = s->output_tokens_local;
   s->window_tokens = window_tokens(c, result, total);
   if (c->options.keep_gaps)
     fill_gaps(s, result);

@@ -16,6 +16,7 @@
 #include "out/recorder.h"
 #include "text/openai.h"
 
+struct tokens; /* text/tokens.h */
 struct http_client;
 struct http_target;
 
@@ -30,6 +31,8 @@ struct http_client_options {
       max_connections; /* per target; 0 = 4096. Beyond: requests wait in line, and are counted */
   bool kernel_stamps;  /* SO_TIMESTAMPING */
   bool keep_gaps;      /* fill sample.gaps_ns (needed for itl; on in runs) */
+  /* Counts output tokens on this side too; NULL: the server's counts alone. Borrowed. */
+  const struct tokens *tokens;
 };
 
 struct http_client *http_client_new(const struct http_client_options *options, struct err *err);

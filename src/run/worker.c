@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "text/tokens.h"
 
 #define FLUSH_NS (100 * NS_PER_MS)
 #define REST_NS (100 * NS_PER_MS) /* of a user whose session could not even be made */
@@ -478,6 +479,8 @@ static int set_up(struct worker *w) {
   loop_set_idle(w->loop, on_idle, w, QUIET_NS);
   w->recorder = recorder_new(c->writer, w->index);
   uint32_t users = users_here(w);
+  if (c->fleet && c->fleet->tokenizer && tokens_open(c->fleet->tokenizer, &w->tokens, &w->err))
+    return w->err.code;
   const struct http_client_options options = {
       .loop = w->loop,
       .recorder = w->recorder,
@@ -485,6 +488,7 @@ static int set_up(struct worker *w) {
       .max_connections = users > 2048 ? users * 2 : 0,
       .kernel_stamps = !c->no_kernel_stamps,
       .keep_gaps = true,
+      .tokens = w->tokens,
   };
   w->client = http_client_new(&options, &w->err);
   if (!w->client)
@@ -504,6 +508,8 @@ static void tear_down(struct worker *w) {
   if (w->client) {
     http_client_get_stats(w->client, &w->stats);
     http_client_delete(w->client);
+    tokens_close(w->tokens);
+    w->tokens = NULL;
   }
   recorder_delete(w->recorder);
   shared_free(&w->setup_result);

@@ -57,6 +57,7 @@ struct worker {
   uint32_t index;
   pthread_t thread;
   struct loop *loop;
+  const struct tokens *tokens; /* NULL = the server's counts alone */
   struct http_client *client;
   struct recorder *recorder;
   struct http_target **targets; /* one per replica, and the gateway last */

@@ -194,7 +194,7 @@ return perigee.plan {
     assert result.status != 0
     text = result.err + result.out
     has(text, "without waiting")
-    has(text, "s.lua:6:")
+    matches(text, r"s\.lua:6\b")
     has(text, "spin")
 
 

@@ -9,9 +9,9 @@ from harness import ROOT, Server, eq, main, simple_chat
 
 # Enough parameters to make each scenario short; all are documented in the scenario itself.
 SCENARIOS = {
-    "chat_multi_turn": ["--set", "sessions=6", "--set", "think=5ms"],
-    "tool_loop_branching": ["--set", "users=3", "--set", "sessions=6", "--set", "pace=0.01"],
-    "tuning_loop": ["--set", "sessions=6", "--set", "think=5ms"],
+    "chat_multi_turn": ["--set", "rate=20", "--set", "sessions=6", "--set", "warmup=0", "--set", "reading=5ms"],
+    "tool_loop_branching": ["--set", "users=3", "--set", "sessions=6"],
+    "tuning_loop": ["--set", "sessions=6", "--set", "pause=5ms"],
 }
 
 

@@ -5,7 +5,7 @@ import os
 import re
 import urllib.request
 
-from harness import eq, has, main, near, one_turn
+from harness import RELAXED, eq, has, main, near, one_turn
 
 HEAD = """
 local perigee = require "perigee"
@@ -22,7 +22,7 @@ def plan(load, session, more=""):
 
 def run(work, script, *args, status=0, timeout=90):
     work.write("s.lua", script)
-    result = work.perigee("run", "s.lua", *args, timeout=timeout)
+    result = work.perigee("run", "s.lua", *RELAXED, *args, timeout=timeout)
     assert result.folder, result.err
     eq(result.status, status, result.err + result.out[-1500:])
     return result
@@ -38,7 +38,7 @@ def test_a_repeated_prompt_hits_all_but_its_last_token(work):
     for _, n in ipairs { %s } do
       local text = gen.text { tokens = n, rng = vu.rng }
       for _ = 1, 2 do
-        completions.send(vu, { prompt = text, max_tokens = 1 })
+        completions.new(vu):send({ prompt = text, max_tokens = 1 })
       end
     end
 """ % ", ".join(map(str, lengths))
@@ -108,7 +108,8 @@ def test_least_inflight_avoids_the_stalled_replica(work):
     script = plan("perigee.closed { users = 3, sessions = 60 }", session, "route = route.least_inflight()")
     rows = run(work, script, "--profile", "instant", "--fault", "r1:stall for=1s", "--workers", "2").rows
     used = collections.Counter(r["served"] for r in rows)
-    assert used["r1"] <= 6 and used["r0"] + used["r2"] >= 54, used
+    # The user that was held on r1 has sessions of its own left when the others are through, alone with idle replicas.
+    assert used["r1"] <= 8 and used["r0"] + used["r2"] >= 52, used
 
 
 FAULTS = [
@@ -159,7 +160,7 @@ def test_eviction_shows_in_the_hits(work):
     session = """
     local a, b = gen.text { tokens = 1000, rng = vu.rng }, gen.text { tokens = 1000, rng = vu.rng }
     for i = 1, 6 do
-      completions.send(vu, { prompt = i % 2 == 1 and a or b, max_tokens = 1 })
+      completions.new(vu):send({ prompt = i % 2 == 1 and a or b, max_tokens = 1 })
     end
 """
     small = run(work, plan(ONE, session), "--sim", "1", "--sim-set", "kv_blocks=100").rows
@@ -172,7 +173,7 @@ def test_a_salt_keeps_tenants_apart(work):
     session = """
     local text = gen.text { tokens = 400, rng = vu.rng }
     for _, salt in ipairs { "a", "b", "a" } do
-      completions.send(vu, { prompt = text, max_tokens = 1, extra = { cache_salt = salt } })
+      completions.new(vu):send({ prompt = text, max_tokens = 1, extra = { cache_salt = salt } })
     end
 """
     rows = run(work, plan(ONE, session), "--sim", "1").rows
