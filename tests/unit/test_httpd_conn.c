@@ -65,6 +65,13 @@ static void on_request(void *user, struct httpd_request *req) {
     loop_timer_init(&p->timer, answer_later);
     loop_timer_set(p->loop, &p->timer, loop_now(p->loop) + NS_PER_MS);
   }
+  if (!strcmp(path, "/lose")) { /* the client is gone before it is answered */
+    p->held = NULL;
+    struct linger now = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(p->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    close(p->fd);
+    httpd_reply(req, 200, NULL, NULL, 0);
+  }
   if (!strcmp(path, "/ready")) {
     p->task.run = answer_when_ready;
     loop_ready(p->loop, &p->task);
@@ -441,6 +448,18 @@ static void a_lost_connection_may_be_reset(void **state) {
   assert_int_equal(p.closes, 0);
 }
 
+static void a_lost_connection_hands_nothing_more_over(void **state) {
+  (void)state;
+  struct peer p;
+  start(&p);
+  p.fd = peer_connect(&p);
+  peer_send(p.fd, "GET /lose HTTP/1.1\r\n\r\nGET /echo HTTP/1.1\r\n\r\n");
+  peer_wait(&p, &p.requests, 1);
+  wait_until_empty(&p);
+  peer_stop(&p);
+  assert_int_equal(p.requests, 1);
+}
+
 /* on_close belongs to one request, not to the connection. */
 static void on_close_is_forgotten_with_its_request(void **state) {
   (void)state;
@@ -547,13 +566,14 @@ struct linger_look {
 static void look_at_linger(struct peer *p) {
   struct linger_look *l = CONTAINER_OF(p, struct linger_look, peer);
   struct httpd_conn *c = p->server->conns;
-  assert(c && c->timer.slot && c->flushed);
-  l->due = c->timer.due_ns;
-  l->end = c->linger_end_ns;
+  l->due = c ? c->timer.due_ns : l->end; /* gone: a stall of ours was longer than the linger */
+  l->end = c ? c->linger_end_ns : l->end;
 }
 
 static void shorten_linger(struct peer *p) {
-  p->server->conns->linger_end_ns = 1; /* long past: the next byte is the last */
+  struct httpd_conn *c = p->server->conns;
+  if (c)
+    c->linger_end_ns = loop_now(p->loop) + NS_PER_S / 2;
 }
 
 /* An upload that goes on after our answer moves the time of the cut, but not without bound. */
@@ -576,8 +596,13 @@ static void bytes_after_the_end_move_the_cut(void **state) {
     peer_do(&l.peer, look_at_linger);
   }
   assert_true(l.due > first);
-  peer_do(&l.peer, shorten_linger);
-  peer_send(fd, "x");
+  peer_do(&l.peer, shorten_linger); /* now the bound comes before the next second is over */
+  peer_do(&l.peer, look_at_linger);
+  for (int i = 0; i < 5000 && l.due != l.end; i++) {
+    send(fd, "x", 1, MSG_NOSIGNAL);
+    peer_do(&l.peer, look_at_linger);
+  }
+  assert_true(l.due == l.end);
   wait_until_empty(&l.peer);
   close(fd);
   peer_stop(&l.peer);
@@ -598,6 +623,7 @@ int main(void) {
       cmocka_unit_test(a_client_that_leaves_is_told_once),
       cmocka_unit_test(a_failed_write_is_told_later_and_once),
       cmocka_unit_test(a_lost_connection_may_be_reset),
+      cmocka_unit_test(a_lost_connection_hands_nothing_more_over),
       cmocka_unit_test(on_close_is_forgotten_with_its_request),
       cmocka_unit_test(a_handler_without_on_close_may_answer_nobody),
       cmocka_unit_test(half_a_request_and_then_the_end_is_no_request),
