@@ -162,6 +162,7 @@ static void hand_over(struct connecting *op) {
   void *user = op->user;
   char text[CURL_FAILURE_BYTES] = "";
   enum sample_error error = SAMPLE_OK;
+  assert(fn);
   if (op->result == CURLE_OK)
     op->result = curl_easy_getinfo(op->easy, CURLINFO_ACTIVESOCKET, &op->fd);
   if (op->result == CURLE_OK && op->fd != CURL_SOCKET_BAD) {

@@ -7,53 +7,16 @@
  * ends. */
 #include <curl/curl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 #include "base/mem.h"
-#include "net/curl_loop.h"
+#include "net/curl_flight.h"
 #include "net/kstamp.h"
 
 #define FLIGHTS_PER_SHARD 32
 #define CONNECTIONS_PER_SHARD 256L
-#define MAX_REDIRECTS 10L
 #define MAX_SPARE 256
 #define SPARE_GATHER_BYTES ((size_t)64 << 10)
-
-struct shard {
-  struct curl_loop loop;
-  struct full *full;
-  struct shard *next;
-  uint32_t active;
-  struct http_read read; /* stamps of this action */
-  struct flight *noted;  /* flights with something to tell, in order */
-  struct flight **noted_end;
-};
-
-struct flight {        /* one request on its way */
-  struct flight *next; /* in shard->noted, or the spare ones */
-  struct shard *shard;
-  struct http_exchange *x;
-  CURL *easy;
-  CURLU *url;
-  struct http_target *target; /* whose settings the handle has */
-  struct curl_slist *pinned, *headers;
-  uint32_t pin_serial;
-  struct buf gather; /* body bytes of this action */
-  size_t in_bytes;   /* of headers and body in this action */
-  size_t out_part, out_offset;
-  uint64_t out_bytes, drained_ns;
-  CURLcode result;
-  long connects; /* connections made for this request so far */
-  int status, os_errno;
-  bool noted;
-  bool connected_once, head_seen; /* tell a repeated attempt from a redirect */
-  bool handed;                    /* libcurl has the whole request; `sent` is still to be told */
-  bool finished;
-  char said[CURL_ERROR_SIZE];
-};
 
 struct full {
   struct http_client *client;
@@ -69,276 +32,6 @@ struct full_line { /* of one target: who waits because max_connections are busy 
   struct line line;
   uint32_t active;
 };
-
-static void note(struct flight *f) {
-  if (f->noted)
-    return;
-  f->noted = true;
-  f->next = NULL;
-  *f->shard->noted_end = f;
-  f->shard->noted_end = &f->next;
-}
-
-static void forget_note(struct flight *f) {
-  struct shard *s = f->shard;
-  if (!f->noted)
-    return;
-  f->noted = false;
-  for (struct flight **at = &s->noted; *at; at = &(*at)->next)
-    if (*at == f) {
-      *at = f->next;
-      if (!*at)
-        s->noted_end = at;
-      break;
-    }
-}
-
-/* ---- callbacks of libcurl: they note, and call nothing that ends a request ---- */
-
-static curl_socket_t on_open(void *user, curlsocktype purpose, struct curl_sockaddr *addr) {
-  (void)purpose;
-  struct flight *f = user;
-  int fd = curl_loop_open_socket(&f->shard->loop, addr->family, addr->socktype, addr->protocol,
-                                 &f->os_errno);
-  if (fd >= 0)
-    f->shard->loop.client->stats.open_now++;
-  return fd;
-}
-
-static int on_close(void *user, curl_socket_t fd) {
-  struct shard *s = user;
-  curl_loop_forget(s->loop.client, fd);
-  s->loop.client->stats.open_now--;
-  return close(fd);
-}
-
-/* A connection is ready. Called again for a redirect, and when libcurl found an idle connection
- * closed and repeats the request on another. */
-static int on_ready(void *user, char *ip, char *local_ip, int port, int local_port) {
-  (void)local_ip;
-  (void)port;
-  (void)local_port;
-  struct flight *f = user;
-  struct http_exchange *x = f->x;
-  struct loop *loop = x->client->loop;
-  long connects = 0;
-  curl_easy_getinfo(f->easy, CURLINFO_NUM_CONNECTS, &connects);
-  if (f->connected_once && !f->head_seen)
-    http_exchange_restart(x, loop_refresh(loop));
-  bool reused = connects == 0;
-  if (!f->head_seen)
-    http_exchange_connected(x, reused ? x->request->stamp_ns[STAMP_START] : loop_refresh(loop),
-                            reused);
-  if (connects > f->connects) {
-    x->client->stats.connections_opened++;
-    if (!f->head_seen) /* not the address of a redirect's target */
-      http_resolve_settle(x->target, ip);
-  }
-  f->connects = connects;
-  f->connected_once = true;
-  f->head_seen = false;
-  f->drained_ns = loop_now(loop);
-  if (!x->body_bytes) {
-    f->handed = true;
-    note(f);
-  }
-  return CURL_PREREQFUNC_OK;
-}
-
-static size_t on_upload(char *out, size_t size, size_t n, void *user) {
-  struct flight *f = user;
-  const struct http_request *r = f->x->request;
-  size_t room = size * n, done = 0;
-  while (done < room && f->out_part < r->n_parts) {
-    const struct blob *part = r->parts[f->out_part];
-    size_t left = part->len - f->out_offset;
-    size_t take = left < room - done ? left : room - done;
-    memcpy(out + done, part->data + f->out_offset, take);
-    done += take;
-    f->out_offset += take;
-    if (f->out_offset == part->len) {
-      f->out_part++;
-      f->out_offset = 0;
-    }
-  }
-  f->out_bytes += done;
-  if (f->out_bytes == f->x->body_bytes) {
-    f->handed = true;
-    note(f);
-  }
-  return done;
-}
-
-/* Only back to the start: the request is sent again. */
-static int on_seek(void *user, curl_off_t offset, int origin) {
-  struct flight *f = user;
-  if (origin != SEEK_SET || offset != 0)
-    return CURL_SEEKFUNC_CANTSEEK;
-  f->out_part = f->out_offset = 0;
-  f->out_bytes = 0;
-  f->handed = false;
-  return CURL_SEEKFUNC_OK;
-}
-
-static size_t on_header(char *line, size_t size, size_t n, void *user) {
-  struct flight *f = user;
-  struct http_exchange *x = f->x;
-  size_t len = size * n, whole = len;
-  f->in_bytes += len;
-  note(f);
-  while (len && (line[len - 1] == '\r' || line[len - 1] == '\n'))
-    len--;
-  if (len >= 5 && memcmp(line, "HTTP/", 5) == 0) {
-    const char *space = memchr(line, ' ', len);
-    f->status = space ? atoi(space + 1) : 0;
-    http_exchange_head(x);
-    return whole;
-  }
-  if (len == 0) {
-    if (f->status >= 200) {
-      f->head_seen = true;
-      http_exchange_headers_done(x, f->status, &f->shard->read);
-    }
-    return whole;
-  }
-  const char *colon = memchr(line, ':', len);
-  if (!colon)
-    return whole;
-  const char *value = colon + 1, *end = line + len;
-  while (value < end && (*value == ' ' || *value == '\t'))
-    value++;
-  bool fits = http_exchange_header_name(x, line, (size_t)(colon - line)) == 0 &&
-              http_exchange_header_name_end(x) == 0 &&
-              http_exchange_header_value(x, value, (size_t)(end - value)) == 0 &&
-              http_exchange_header_value_end(x) == 0;
-  return fits ? whole : 0;
-}
-
-static size_t on_body(char *data, size_t size, size_t n, void *user) {
-  struct flight *f = user;
-  f->in_bytes += size * n;
-  note(f);
-  return buf_add(&f->gather, data, size * n) ? 0 : size * n;
-}
-
-/* ---- handles ---- */
-
-static void flight_free(struct flight *f) {
-  curl_easy_cleanup(f->easy);
-  curl_url_cleanup(f->url);
-  curl_slist_free_all(f->pinned);
-  curl_slist_free_all(f->headers);
-  buf_free(&f->gather);
-  mem_free(f);
-}
-
-static struct flight *flight_new(void) {
-  struct flight *f = MEM_NEW(struct flight);
-  buf_init(&f->gather, (size_t)1 << 30);
-  f->easy = curl_easy_init();
-  f->url = curl_url();
-  if (f->easy && f->url)
-    return f;
-  flight_free(f);
-  return NULL;
-}
-
-/* What a target decides; kept while the handle serves it (setting everything anew costs a fifth).
- */
-static void settle(struct flight *f, struct http_target *t) {
-  CURL *e = f->easy;
-  if (f->target == t && f->pin_serial == t->pin_serial)
-    return;
-  curl_easy_reset(e);
-  curl_slist_free_all(f->pinned);
-  f->target = t;
-  f->pin_serial = t->pin_serial;
-  curl_setup_target(e, t, &f->pinned);
-  curl_url_set(f->url, CURLUPART_URL, t->base, 0);
-  curl_easy_setopt(e, CURLOPT_CURLU, f->url);
-  curl_easy_setopt(e, CURLOPT_HTTP_VERSION,
-                   (long)(t->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
-  curl_easy_setopt(e, CURLOPT_PIPEWAIT, t->http2 ? 1L : 0L);
-  curl_easy_setopt(e, CURLOPT_PRIVATE, f);
-  curl_easy_setopt(e, CURLOPT_ERRORBUFFER, f->said);
-  curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
-  curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, f);
-  curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_close);
-  curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_ready);
-  curl_easy_setopt(e, CURLOPT_PREREQDATA, f);
-  curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
-  curl_easy_setopt(e, CURLOPT_HEADERDATA, f);
-  curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
-  curl_easy_setopt(e, CURLOPT_WRITEDATA, f);
-  curl_easy_setopt(e, CURLOPT_READFUNCTION, on_upload);
-  curl_easy_setopt(e, CURLOPT_READDATA, f);
-  curl_easy_setopt(e, CURLOPT_SEEKFUNCTION, on_seek);
-  curl_easy_setopt(e, CURLOPT_SEEKDATA, f);
-  curl_easy_setopt(e, CURLOPT_MAXREDIRS, MAX_REDIRECTS);
-  curl_easy_setopt(e, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(e, CURLOPT_POSTREDIR, CURL_REDIR_POST_301 | CURL_REDIR_POST_302);
-}
-
-static void set_url(struct flight *f) {
-  const struct http_request *r = f->x->request;
-  struct buf path;
-  buf_init(&path, BUF_MAX_OWN);
-  size_t n = strcspn(r->path, "?");
-  buf_puts(&path, f->target->url.path);
-  buf_put(&path, r->path, n);
-  curl_url_set(f->url, CURLUPART_PATH, path.data, 0);
-  curl_url_set(f->url, CURLUPART_QUERY, r->path[n] ? r->path + n + 1 : NULL, 0);
-  buf_free(&path);
-}
-
-/* The caller's headers, and switches for those that libcurl would add. To libcurl "Name:" means
- * removal and "Name;" an empty value. */
-static void set_headers(struct flight *f) {
-  const struct http_request *r = f->x->request;
-  bool typed = false;
-  struct buf line;
-  buf_init(&line, BUF_MAX_OWN);
-  curl_slist_free_all(f->headers);
-  f->headers = NULL;
-  for (const char *p = r->headers; p && *p;) {
-    const char *end = strstr(p, "\r\n");
-    buf_reset(&line);
-    buf_put(&line, p, (size_t)(end - p));
-    typed = typed || strncasecmp(p, "content-type:", 13) == 0;
-    size_t colon = strcspn(line.data, ":");
-    if (line.data[colon] && strspn(line.data + colon + 1, " \t") == line.len - colon - 1) {
-      line.data[colon] = ';';
-      line.data[colon + 1] = '\0';
-    }
-    f->headers = curl_slist_append(f->headers, line.data);
-    p = end + 2;
-  }
-  if (!typed)
-    f->headers = curl_slist_append(f->headers, "Content-Type:");
-  f->headers = curl_slist_append(f->headers, "Expect:");
-  buf_free(&line);
-  curl_easy_setopt(f->easy, CURLOPT_HTTPHEADER, f->headers);
-}
-
-static void set_method(struct flight *f) {
-  const struct http_request *r = f->x->request;
-  bool head = strcmp(r->method, "HEAD") == 0, get = strcmp(r->method, "GET") == 0;
-  CURL *e = f->easy;
-  curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, NULL);
-  curl_easy_setopt(e, CURLOPT_HTTPGET, 1L); /* undoes POST and NOBODY */
-  if (f->x->body_bytes || !(head || get)) {
-    curl_easy_setopt(e, CURLOPT_POST, 1L);
-    curl_easy_setopt(e, CURLOPT_POSTFIELDS, NULL);
-    curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)f->x->body_bytes);
-    if (strcmp(r->method, "POST") != 0)
-      curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
-  } else if (head) {
-    curl_easy_setopt(e, CURLOPT_NOBODY, 1L);
-  }
-  curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, r->follow_redirects ? 1L : 0L);
-  curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, r->accept_compressed ? "" : NULL);
-}
 
 /* ---- shards ---- */
 
@@ -395,20 +88,8 @@ static int depart(struct full *full, struct http_exchange *x, struct err *err) {
   }
   f->shard = s;
   f->x = x;
-  f->next = NULL;
-  f->in_bytes = f->out_part = f->out_offset = 0;
-  f->out_bytes = 0;
-  f->status = f->os_errno = 0;
-  f->connects = 0;
-  f->connected_once = f->head_seen = f->handed = f->finished = false;
-  f->said[0] = '\0';
-  buf_reset(&f->gather);
   x->carrier = f;
-  settle(f, x->target);
-  curl_easy_setopt(f->easy, CURLOPT_CLOSESOCKETDATA, s);
-  set_url(f);
-  set_headers(f);
-  set_method(f);
+  flight_prepare(f);
   s->active++;
   line_of(full, x->target)->active++;
   curl_multi_add_handle(s->loop.multi, f->easy);
@@ -429,7 +110,7 @@ static void land(struct flight *f) {
   struct shard *s = f->shard;
   struct full *full = s->full;
   struct full_line *line = line_of(full, f->x->target);
-  forget_note(f);
+  flight_forget(f);
   curl_multi_remove_handle(s->loop.multi, f->easy);
   f->x->carrier = NULL;
   f->x = NULL;
@@ -479,7 +160,7 @@ static enum http_break break_of(CURLcode rc, long os_errno, const char *said) {
 static void tell_end(struct flight *f) {
   struct http_exchange *x = f->x;
   struct http_read read = f->shard->read;
-  CURLcode rc = f->result;
+  CURLcode rc = (CURLcode)f->result;
   char text[CURL_FAILURE_BYTES];
   if (rc == CURLE_OK) {
     land(f);
@@ -538,9 +219,9 @@ static void after_action(struct curl_loop *loop) {
       continue;
     CURLcode result = msg->data.result;
     curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **)&f);
-    f->result = result;
+    f->result = (int)result;
     f->finished = true;
-    note(f);
+    flight_note(f);
   }
   while (s->noted) {
     struct flight *f = s->noted;

@@ -51,7 +51,7 @@ static int proxy_name(struct http_target *t, struct err *err) {
                    shown);
   if (at)
     p = at + 1;
-  const char *end = p;
+  const char *end;
   if (*p == '[') {
     p++;
     end = strchr(p, ']');

@@ -1,6 +1,6 @@
-/* test_curl_multi.c: the full transport, and curl_loop.c and curl_setup.c below it: the same
- * results as h1.c for plain requests, streams, failures and reconnects; and what only it does:
- * redirects, compression, HTTP/2, proxies. */
+/* test_curl_multi.c: the full transport, with curl_flight.c, curl_loop.c and curl_setup.c below it:
+ * the same results as h1.c for plain requests, streams, failures and reconnects; and what only it
+ * does: redirects, compression, HTTP/2, proxies. */
 #include "tls_peer.h"
 
 #include <signal.h>

@@ -164,6 +164,7 @@ static inline bool tls_read(struct peer *p, SSL *ssl) {
   p->request_len = len;
   p->body_len = want;
   __atomic_add_fetch(&p->requests, 1, __ATOMIC_RELEASE);
+  in_turn();
   return true;
 }
 

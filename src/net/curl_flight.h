@@ -1,0 +1,49 @@
+/* curl_flight.h: one request in libcurl's hands: its easy handle, what it was set to, and what the
+ * callbacks noted. Between curl_flight.c and curl_multi.c; libcurl's types are void here. */
+#ifndef NET_CURL_FLIGHT_H
+#define NET_CURL_FLIGHT_H
+
+#include "net/curl_loop.h"
+
+struct shard { /* one multi handle and the requests in it */
+  struct curl_loop loop;
+  struct full *full;
+  struct shard *next;
+  uint32_t active;
+  struct http_read read; /* stamps of this action */
+  struct flight *noted;  /* flights with something to tell, in order */
+  struct flight **noted_end;
+};
+
+struct flight {        /* one request on its way */
+  struct flight *next; /* in shard->noted, or the spare ones */
+  struct shard *shard;
+  struct http_exchange *x;
+  void *easy, *url;           /* CURL, CURLU */
+  struct http_target *target; /* whose settings the handle has */
+  struct curl_slist *pinned, *headers;
+  uint32_t pin_serial;
+  struct buf gather; /* body bytes of this action */
+  size_t in_bytes;   /* of headers and body in this action */
+  size_t out_part, out_offset;
+  uint64_t out_bytes, drained_ns;
+  int result;    /* CURLcode */
+  long connects; /* connections made for this request so far */
+  int status, os_errno;
+  bool noted;
+  bool connected_once, head_seen; /* tell a repeated attempt from a redirect */
+  bool handed;                    /* libcurl has the whole request; `sent` is still to be told */
+  bool finished;
+  char said[256]; /* CURL_ERROR_SIZE */
+};
+
+/* NULL when libcurl gives no handle. */
+struct flight *flight_new(void);
+void flight_free(struct flight *f);
+/* Everything that shard, target and request decide; f->shard and f->x are set. */
+void flight_prepare(struct flight *f);
+/* Puts it into (takes it out of) the list of those that have something to tell. */
+void flight_note(struct flight *f);
+void flight_forget(struct flight *f);
+
+#endif
