@@ -36,11 +36,11 @@ void verdict_decide(const struct verdict_input *in, struct verdict *out) {
   if (in->usage_error)
     say(out, VERDICT_USAGE, "wrong usage");
   else if (in->interrupted)
-    say(out, VERDICT_INTERRUPTED, "interrupted: the figures are of what was measured until then");
+    say(out, VERDICT_INTERRUPTED, "the figures are of what was measured until then");
   else if (in->run_error)
     say(out, VERDICT_FAILED, "%s", in->run_error);
   else if (!in->valid)
-    say(out, VERDICT_INVALID, "not valid: a check of the measurement itself does not hold");
+    say(out, VERDICT_INVALID, "a check of the measurement itself does not hold");
   else if (in->requests_failed &&
            (!in->requests_ok || (bare && too_many(in->requests_ok, in->requests_failed))))
     say_failed(out, "requests", in->requests_ok, in->requests_failed);
@@ -55,7 +55,7 @@ void verdict_decide(const struct verdict_input *in, struct verdict *out) {
         (unsigned long long)in->expectations - in->expectations_met,
         (unsigned long long)in->expectations);
   else if (bare)
-    say(out, VERDICT_OK, "completed; the plan has no expectations");
+    say(out, VERDICT_OK, "the plan has no expectations");
   else
     say(out, VERDICT_OK, "all %llu expectations met", (unsigned long long)in->expectations);
 }

@@ -10,13 +10,13 @@ static const struct {
   int status;
   const char *reason;
 } table[] = {
-    {{GOOD}, 0, "completed; the plan has no expectations"},
+    {{GOOD}, 0, "the plan has no expectations"},
     {{GOOD, .expectations = 3, .expectations_met = 3}, 0, "all 3 expectations met"},
     {{GOOD, .expectations = 3, .expectations_met = 1}, 99, "2 of 3 expectations not met"},
-    {{GOOD, .requests_failed = 5}, 0, "completed; the plan has no expectations"}, /* 4.8 % */
+    {{GOOD, .requests_failed = 5}, 0, "the plan has no expectations"}, /* 4.8 % */
     {{.valid = true, .sessions_ok = 1, .requests_ok = 95, .requests_failed = 5},
      0,
-     "completed; the plan has no expectations"}, /* exactly 5 % */
+     "the plan has no expectations"}, /* exactly 5 % */
     {{GOOD, .requests_failed = 6},
      99,
      "5.7 % of requests failed (6 of 106); without expectations 5 % are allowed"},
@@ -35,17 +35,17 @@ static const struct {
     {{.valid = true, .expectations = 1, .expectations_met = 1},
      99,
      "nothing was measured: no request and no session ended in the window"},
-    {{.valid = true, .values = 4}, 0, "completed; the plan has no expectations"},
-    {{.valid = true, .sessions_ok = 4}, 0, "completed; the plan has no expectations"},
+    {{.valid = true, .values = 4}, 0, "the plan has no expectations"},
+    {{.valid = true, .sessions_ok = 4}, 0, "the plan has no expectations"},
     {{.requests_ok = 100, .expectations = 1},
      98,
-     "not valid: a check of the measurement itself does not hold"},
-    {{.requests_failed = 5}, 98, "not valid: a check of the measurement itself does not hold"},
+     "a check of the measurement itself does not hold"},
+    {{.requests_failed = 5}, 98, "a check of the measurement itself does not hold"},
     {{.requests_ok = 100, .run_error = "disk full"}, 1, "disk full"},
     {{.run_error = "set-up failed"}, 1, "set-up failed"},
     {{GOOD, .interrupted = true, .run_error = "x", .expectations = 1},
      130,
-     "interrupted: the figures are of what was measured until then"},
+     "the figures are of what was measured until then"},
     {{GOOD, .usage_error = true, .interrupted = true, .run_error = "x"}, 2, "wrong usage"},
 };
 

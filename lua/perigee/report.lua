@@ -1,0 +1,381 @@
+-- The report of a run, on the terminal and as report.md: plain functions from the decoded run.json
+-- and summary.json (src/out/ROW.md) to text. perigee.report_data says what is in it. Text from
+-- outside, such as a server's error message, is cleaned for the place it goes to.
+local data = require "perigee.report_data"
+
+local report = {}
+
+local num, text, object = data.num, data.text, data.object
+
+local SIMULATED = "the fleet is perigee's own; its times are a model's, not a GPU's."
+
+-- ---- terminal ----
+
+local SGR = { ok = "32", bad = "31", warn = "33", dim = "2", bold = "1", title = "1;36", invalid = "1;97;41" }
+
+-- Text from outside may hold control characters, which a terminal would obey.
+local function clean(s)
+  return (s:gsub("\xc2[\x80-\x9f]", " "):gsub("%s*%c+%s*", " "))
+end
+
+-- Columns a text takes; what is not valid UTF-8 counts by bytes.
+local function columns(s)
+  return utf8.len(s) or #s
+end
+
+-- The first n columns.
+local function cut(s, n)
+  if columns(s) <= n then
+    return s
+  end
+  local stop = utf8.len(s) and utf8.offset(s, n) or n
+  return s:sub(1, stop - 1) .. "…"
+end
+
+-- Lines of at most `width` columns, broken between words where possible.
+local function wrap(s, width)
+  width = math.max(width, 8)
+  local lines, line = {}, ""
+  for word in s:gmatch "%S+" do
+    while columns(word) > width do -- a word that fits no line, such as a path or a URL
+      if line ~= "" then
+        lines[#lines + 1] = line
+        line = ""
+      end
+      local stop = utf8.len(word) and utf8.offset(word, width + 1) or width + 1
+      lines[#lines + 1] = word:sub(1, stop - 1)
+      word = word:sub(stop)
+    end
+    if line == "" then
+      line = word
+    elseif columns(line) + 1 + columns(word) <= width then
+      line = line .. " " .. word
+    else
+      lines[#lines + 1] = line
+      line = word
+    end
+  end
+  if line ~= "" or #lines == 0 then
+    lines[#lines + 1] = line
+  end
+  return lines
+end
+
+local Screen = {}
+Screen.__index = Screen
+
+function Screen:paint(s, style)
+  return self.color and SGR[style] and s ~= "" and ("\27[%sm%s\27[0m"):format(SGR[style], s) or s
+end
+
+function Screen:add(line)
+  self.lines[#self.lines + 1] = line or ""
+end
+
+-- { name, value } lines, values wrapped.
+function Screen:pairs(list)
+  local indent = 0
+  for _, item in ipairs(list) do
+    indent = math.max(indent, columns(item[1]))
+  end
+  for _, item in ipairs(list) do
+    for i, line in ipairs(wrap(clean(item[2]), self.width - indent - 4)) do
+      local name = i == 1 and item[1] or ""
+      self:add("  " .. self:paint(name .. (" "):rep(indent - columns(name)), "dim") .. "  " .. line)
+    end
+  end
+end
+
+local function cell_text(cell)
+  return clean(type(cell) == "table" and cell[1] or tostring(cell))
+end
+
+local function pad(s, width, align)
+  local space = (" "):rep(width - columns(s))
+  return align == "r" and space .. s or s .. space
+end
+
+-- Columns the widest cell of each column takes.
+local function natural_widths(section)
+  local widths = {}
+  for i, name in ipairs(section.head) do
+    widths[i] = columns(name)
+    for _, row in ipairs(section.rows) do
+      widths[i] = math.max(widths[i], columns(cell_text(row[i] or "")))
+      local sub = type(row[i]) == "table" and row[i].sub
+      widths[i] = math.max(widths[i], sub and columns(sub) or 0)
+    end
+  end
+  return widths
+end
+
+local function excess(widths, limit)
+  local total = 0
+  for _, width in ipairs(widths) do
+    total = total + (width > 0 and width + 2 or 0)
+  end
+  return total - limit
+end
+
+-- Widths that fit the screen: optional columns go (0), then the flexible one gives way, then the
+-- widest text columns are cut.
+function Screen:column_widths(section)
+  local widths = natural_widths(section)
+  for _, i in ipairs(section.optional or {}) do
+    if excess(widths, self.width) > 0 then
+      widths[i] = 0
+    end
+  end
+  local i = section.flexible
+  if i then
+    widths[i] = math.max(math.min(widths[i], 20), widths[i] - math.max(0, excess(widths, self.width)))
+  end
+  while excess(widths, self.width) > 0 do
+    local widest
+    for k, width in ipairs(widths) do
+      if section.align:sub(k, k) == "l" and width > 6 and (not widest or width > widths[widest]) then
+        widest = k
+      end
+    end
+    if not widest then
+      break
+    end
+    widths[widest] = widths[widest] - 1
+  end
+  return widths
+end
+
+-- One line of a table: pick(i) gives a column's text and style. No line is wider than the screen.
+function Screen:line(section, widths, pick)
+  local cells, used = {}, 0
+  for i, width in ipairs(widths) do
+    if width > 0 and used + width + 2 <= self.width then
+      local s, style = pick(i)
+      cells[#cells + 1] = { text = cut(s, width), style = style, width = width,
+        align = section.align:sub(i, i) }
+      used = used + width + 2
+    end
+  end
+  while #cells > 0 and cells[#cells].text == "" do
+    cells[#cells] = nil
+  end
+  for i, cell in ipairs(cells) do
+    local last = i == #cells and cell.align == "l"
+    cells[i] = self:paint(last and cell.text or pad(cell.text, cell.width, cell.align), cell.style)
+  end
+  self:add("  " .. table.concat(cells, "  "))
+end
+
+function Screen:row(section, widths, row)
+  local flexible, wrapped = section.flexible, {}
+  if flexible then
+    wrapped = wrap(cell_text(row[flexible] or ""), widths[flexible])
+  end
+  local subs = false
+  self:line(section, widths, function(i)
+    local cell = row[i] or ""
+    local is_table = type(cell) == "table"
+    subs = subs or is_table and cell.sub ~= nil
+    return i == flexible and wrapped[1] or cell_text(cell), is_table and cell.mark or nil
+  end)
+  for k = 2, #wrapped do
+    self:line(section, widths, function(i)
+      return i == flexible and wrapped[k] or ""
+    end)
+  end
+  if subs then
+    self:line(section, widths, function(i)
+      return type(row[i]) == "table" and row[i].sub or "", "dim"
+    end)
+  end
+end
+
+function Screen:section(section)
+  self:add()
+  self:add(self:paint(section.title, "title"))
+  local widths = self:column_widths(section)
+  self:line(section, widths, function(i)
+    return section.head[i], "dim"
+  end)
+  for _, row in ipairs(section.rows) do
+    self:row(section, widths, row)
+  end
+  for _, note in ipairs(section.notes or {}) do
+    for i, line in ipairs(wrap(note, self.width - 4)) do
+      self:add(self:paint((i == 1 and "  " or "    ") .. line, "dim"))
+    end
+  end
+end
+
+--- The report for a terminal: at most `width` columns (100), colours only when asked for.
+function report.terminal(run, summary, options)
+  run, summary, options = object(run), object(summary), object(options)
+  local width = math.max(40, math.min(num(options.width) or 100, 100))
+  local screen = setmetatable({ lines = {}, width = width, color = options.color == true }, Screen)
+  if summary.valid == false then
+    screen:add(screen:paint(" INVALID ", "invalid") .. " the measurement itself cannot be trusted:")
+    for _, why in ipairs(data.broken_checks(summary)) do
+      for i, line in ipairs(wrap(why, width - 4)) do
+        screen:add((i == 1 and "  " or "    ") .. screen:paint(line, "bad"))
+      end
+    end
+    screen:add()
+  end
+  local word, style, reason, status = data.verdict(summary)
+  if status and status ~= 0 then
+    reason = ("%s (exit status %d)"):format(reason, status)
+  end
+  for i, line in ipairs(wrap(clean(reason), width - columns(word) - 2)) do
+    screen:add((i == 1 and screen:paint(word, style) or (" "):rep(columns(word))) .. "  " .. line)
+  end
+  screen:add()
+  if data.simulated(run, summary) then
+    for i, line in ipairs(wrap(SIMULATED, width - 11)) do
+      screen:add((i == 1 and screen:paint("Simulated:", "warn") or (" "):rep(10)) .. " " .. line)
+    end
+  end
+  screen:pairs(data.banner(run))
+  screen:add()
+  screen:pairs(data.facts(summary))
+  for _, section in ipairs(data.sections(summary)) do
+    screen:section(section)
+  end
+  if text(run.path) then
+    screen:add()
+    screen:add(screen:paint("Files", "title") .. "  " .. cut(clean(run.path), width - 8) .. "/")
+    local names = {}
+    for i, file in ipairs(data.files) do
+      names[i] = { file[1], file[2] }
+    end
+    screen:pairs(names)
+  end
+  return table.concat(screen.lines, "\n") .. "\n"
+end
+
+-- ---- markdown ----
+
+-- An underscore inside a word is only an underscore.
+local function escape(s)
+  s = clean(s)
+  return (s:gsub("()([\\`*_%[%]|~&<])", function(place, c)
+    if c == "&" then
+      return "&amp;"
+    elseif c == "<" then
+      return "&lt;"
+    elseif c == "_" and s:find("^%w_%w", place - 1) then
+      return "_"
+    end
+    return "\\" .. c
+  end))
+end
+
+local function code(s)
+  return "`" .. clean(s):gsub("`", "'"):gsub("|", "\\|") .. "`"
+end
+
+local function markdown_cell(cell)
+  if type(cell) ~= "table" then
+    return escape((tostring(cell):gsub("^%s+", "")))
+  elseif cell.code then
+    return code(cell[1])
+  end
+  return escape((cell[1]:gsub("^%s+", ""))) .. (cell.range and (" (%s)"):format(cell.range) or "")
+end
+
+local function markdown_table(out, section)
+  local line = {}
+  for i, name in ipairs(section.head) do
+    line[i] = escape(name)
+  end
+  out[#out + 1] = "| " .. table.concat(line, " | ") .. " |"
+  for i in ipairs(section.head) do
+    line[i] = section.align:sub(i, i) == "r" and "---:" or "---"
+  end
+  out[#out + 1] = "| " .. table.concat(line, " | ") .. " |"
+  for _, row in ipairs(section.rows) do
+    for i in ipairs(section.head) do
+      line[i] = markdown_cell(row[i] or "")
+    end
+    out[#out + 1] = "| " .. table.concat(line, " | ") .. " |"
+  end
+end
+
+local function markdown_pairs(out, list)
+  for _, item in ipairs(list) do
+    out[#out + 1] = ("- **%s:** %s"):format(escape(item[1]), escape(item[2]))
+  end
+end
+
+-- What the metrics of the headline table mean, for readers who were not there.
+local function glossary(out, summary)
+  out[#out + 1] = ""
+  out[#out + 1] = "## What the metrics mean"
+  out[#out + 1] = ""
+  for _, line in ipairs(data.glossary(summary)) do
+    out[#out + 1] = ("- %s: %s"):format(code(line[1]), escape(line[2]))
+  end
+  out[#out + 1] = "- Percentiles interpolate linearly over all samples; one is not given below 5/(1 − p) "
+    .. "samples. Requests that failed have no latency: they stand beside it, and *failed = ∞* counts "
+    .. "each as one that was never answered."
+end
+
+local function title(run)
+  local name = text(run.name) or text(run.label) or text(run.scenario) or "run"
+  return ("# %s"):format(escape(name))
+end
+
+--- The report as Markdown, for report.md.
+function report.markdown(run, summary)
+  run, summary = object(run), object(summary)
+  local out = {}
+  local function add(line)
+    out[#out + 1] = line or ""
+  end
+  add(title(run))
+  add()
+  if summary.valid == false then
+    add "> **INVALID: the measurement itself cannot be trusted.**"
+    for _, why in ipairs(data.broken_checks(summary)) do
+      add("> - " .. escape(why))
+    end
+    add()
+  end
+  local word, _, reason, status = data.verdict(summary)
+  add(("**%s**%s%s"):format(word, reason ~= "" and " — " .. escape(reason) or "",
+    status and status ~= 0 and (" (exit status %d)"):format(status) or ""))
+  add()
+  if data.simulated(run, summary) then
+    add("> **Simulated:** " .. SIMULATED)
+    add()
+  end
+  if text(run.started) then
+    add(("Run %s, started %s%s."):format(code(text(run.id) or "?"), escape(run.started),
+      num(run.duration_s) and ", took " .. data.quantity(run.duration_s, "s") or ""))
+    add()
+  end
+  markdown_pairs(out, data.banner(run))
+  add()
+  markdown_pairs(out, data.facts(summary))
+  for _, section in ipairs(data.sections(summary)) do
+    add()
+    add("## " .. section.title)
+    add()
+    markdown_table(out, section)
+    for _, note in ipairs(section.notes or {}) do
+      add()
+      add(escape(note))
+    end
+  end
+  glossary(out, summary)
+  if text(run.path) then
+    add()
+    add "## Files"
+    add()
+    for _, file in ipairs(data.files) do
+      add(("- %s: %s"):format(code(file[1]), file[2]))
+    end
+  end
+  return table.concat(out, "\n") .. "\n"
+end
+
+return report

@@ -1,0 +1,167 @@
+-- perigee.report: the terminal's and the Markdown form.
+local report = require "perigee.report"
+
+local function metric(fields)
+  local m = { unit = "s", n = 600, mean = 0.3, min = 0.1, max = 0.6, p50 = 0.3, p90 = 0.54, p95 = 0.57,
+    p99 = 0.594, sessions = 100, ci95 = { mean = { 0.28, 0.33 } }, refused = {}, failed = 40,
+    incomplete = 3, meaning = "first event − start" }
+  for key, value in pairs(fields or {}) do
+    m[key] = value
+  end
+  return m
+end
+
+local function example()
+  local run = {
+    id = "demo-1", path = "results/demo-1", name = "chat_multi_turn", simulated = true,
+    started = "2026-11-29T14:38:16Z", duration_s = 214,
+    banner = {
+      { name = "scenario", value = "scenarios/chat_multi_turn.lua: " .. ("people read and answer, "):rep(8) },
+      { name = "load", value = "open, 2 sessions/s" },
+    },
+  }
+  local summary = {
+    valid = true, simulated = true, outcome = { status = 99, reason = "1 of 2 expectations not met" },
+    metrics = { ttft = metric(), cached_ratio = metric { unit = "ratio", failed = false, incomplete = false } },
+    as_infinity = { ttft = { n = 640, failed = 40, p50 = 0.32, reason = { p99 = "infinite" } } },
+    requests = { ok = 600, failed = 40, by_error = { http_429 = 40 },
+      detail = { http_429 = "429 \27[31mred\27[0m\u{9b}1m\n<b>busy</b> | `later` " .. ("x"):rep(300) } },
+    sessions = { ok = 99, failed = 0 },
+    throughput = { window_s = 60, requests_per_s = 10, output_tokens_per_s = 100, prompt_tokens_per_s = 900 },
+    expectations = { { text = "ttft p95 < 400ms", met = false, shown = "570 ms", reason = "570 ms is not < 400 ms" },
+      { text = "cached_ratio{turn=2..8} mean > 75%", met = true, shown = "80 %" } },
+    checks = { { name = "wake_lag_p99", figure = 0.001, limit = 0.005, unit = "s", ok = true,
+      meaning = "the client's timers fire late" } },
+    turns = {}, replicas = { { id = "r0", requests = 640, share = 1, failed = 40 } },
+  }
+  return run, summary
+end
+
+local function lines(s)
+  local list = {}
+  for line in s:gmatch "([^\n]*)\n" do
+    list[#list + 1] = line
+  end
+  return list
+end
+
+local function find(list, part)
+  for i, line in ipairs(list) do
+    if line:find(part, 1, true) then
+      return i
+    end
+  end
+end
+
+describe("report.terminal", function()
+  it("gives the verdict, what ran, what came out, and where it is", function()
+    local list = lines(report.terminal(example()))
+    expect(list[1]):eq "NOT MET  1 of 2 expectations not met (exit status 99)"
+    local order = { "NOT MET", "Simulated: the fleet is perigee's own", "scenario  scenarios/chat", "requests",
+      "Results", "failed = ∞", "Replicas", "Failures", "Expectations", "Can the measurement be believed?",
+      "Files  results/demo-1/", "samples.jsonl" }
+    local last = 0
+    for _, part in ipairs(order) do
+      local i = find(list, part)
+      expect(i):is_a "number"
+      expect(i):above(last - 1)
+      last = i
+    end
+    expect(list[find(list, "  ttft ")]):eq(
+      "  ttft          ms    600      40         3    300   300   540   570   594")
+    expect(list[find(list, "  ttft ") + 1]):matches "^ +±30.0$"
+  end)
+
+  it("is never wider than asked for, nor than 100 columns", function()
+    local run, summary = example()
+    for _, width in ipairs { 40, 60, 72, 100, 250 } do
+      for _, line in ipairs(lines(report.terminal(run, summary, { width = width }))) do
+        if utf8.len(line) > math.min(width, 100) then
+          error(("%d columns where %d are asked for: %s"):format(utf8.len(line), width, line))
+        end
+      end
+    end
+  end)
+
+  it("says first that a run is not valid", function()
+    local run, summary = example()
+    summary.valid = false
+    summary.checks[1].ok, summary.checks[1].figure = false, 0.0565
+    local list = lines(report.terminal(run, summary))
+    expect(list[1]):eq " INVALID  the measurement itself cannot be trusted:"
+    expect(list[2]):eq "  wake_lag_p99 is 56.5 ms, the limit is 5.00 ms: the client's timers fire late"
+  end)
+
+  it("obeys nothing that a server sends", function()
+    local plain = report.terminal(example())
+    expect(plain:find "\27"):is_nil()
+    expect(plain):contains "429 [31mred [0m 1m <b>busy</b> | `later`"
+    local run, summary = example()
+    local colored = report.terminal(run, summary, { color = true })
+    expect(colored):contains "\27[31mNOT MET\27[0m"
+    expect(colored:find "\27%[31mred"):is_nil()
+    expect((colored:gsub("\27%[[%d;]*m", ""))):eq(plain)
+  end)
+
+  it("survives a summary without anything", function()
+    expect(report.terminal({}, {})):contains "ENDED"
+    expect(report.terminal(nil, nil)):contains "ENDED"
+    expect(report.markdown({}, {})):contains "# run"
+  end)
+
+  it("speaks of a real fleet only when it is one", function()
+    local run, summary = example()
+    run.simulated, summary.simulated = false, false
+    expect(report.terminal(run, summary):find "Simulated"):is_nil()
+    expect(report.markdown(run, summary):find "Simulated"):is_nil()
+  end)
+end)
+
+describe("report.markdown", function()
+  it("is a document of its own", function()
+    local text = report.markdown(example())
+    local list = lines(text)
+    expect(list[1]):eq "# chat_multi_turn"
+    expect(text):contains "**NOT MET** — 1 of 2 expectations not met (exit status 99)"
+    expect(text):contains "> **Simulated:** the fleet is perigee's own"
+    expect(text):contains "Run `demo-1`, started 2026-11-29T14:38:16Z, took 3m 34s."
+    expect(text):contains "- **load:** open, 2 sessions/s"
+    expect(text):contains "| `ttft` | ms | 600 | 40 | 3 | 300 (280–330) | 300 | 540 | 570 | 594 |"
+    expect(text):contains "| failed = ∞ | ms | 640 |  |  |  | 320 | — | — | ∞ |"
+    expect(text):contains "| ✗ | `ttft p95 < 400ms` | 570 ms | 570 ms is not &lt; 400 ms |"
+    expect(text):contains "- `ttft`: first event − start"
+    expect(text):contains "- `samples.jsonl`: one row per request"
+  end)
+
+  it("has tables whose rows have as many cells as their head", function()
+    local cells
+    for _, line in ipairs(lines(report.markdown(example()))) do
+      if line:find "^|" then
+        local _, n = line:gsub("\\|", ""):gsub("|", "")
+        expect(n):eq(cells or n)
+        cells = n
+      else
+        cells = nil
+      end
+    end
+  end)
+
+  it("escapes what comes from outside", function()
+    local run, summary = example()
+    run.name = "a_b *bold* _x_ [link](http://h) <script>"
+    local text = report.markdown(run, summary)
+    expect(lines(text)[1]):eq "# a_b \\*bold\\* \\_x\\_ \\[link\\](http://h) &lt;script>"
+    expect(text):contains "429 \\[31mred \\[0m 1m &lt;b>busy&lt;/b> \\| \\`later\\`"
+    expect(text:find "<b>"):is_nil()
+    expect(text:find "\27"):is_nil()
+  end)
+
+  it("says first that a run is not valid", function()
+    local run, summary = example()
+    summary.valid = false
+    summary.checks[1].ok = false
+    local list = lines(report.markdown(run, summary))
+    expect(list[3]):eq "> **INVALID: the measurement itself cannot be trusted.**"
+    expect(list[4]):contains "wake_lag_p99 is 1.00 ms"
+  end)
+end)

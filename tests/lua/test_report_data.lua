@@ -1,0 +1,233 @@
+-- perigee.report_data: what a report says: numbers for people, tables, sentences.
+local data = require "perigee.report_data"
+
+local function metric(fields)
+  local m = { unit = "s", n = 600, mean = 0.3, min = 0.1, max = 0.6, p50 = 0.3, p90 = 0.54, p95 = 0.57,
+    p99 = 0.594, sessions = 100, ci95 = { mean = { 0.28, 0.33 }, p50 = { 0.29, 0.3 } }, refused = {},
+    failed = 40, incomplete = 3 }
+  for key, value in pairs(fields or {}) do
+    m[key] = value
+  end
+  return m
+end
+
+local function titles(summary)
+  local list = {}
+  for _, section in ipairs(data.sections(summary)) do
+    list[#list + 1] = section.title
+  end
+  return list
+end
+
+local function section(summary, title)
+  for _, s in ipairs(data.sections(summary)) do
+    if s.title == title then
+      return s
+    end
+  end
+end
+
+local function texts(row)
+  local list = {}
+  for i, cell in ipairs(row) do
+    list[i] = type(cell) == "table" and cell[1] or cell
+  end
+  return list
+end
+
+describe("numbers for people", function()
+  it("have three digits that mean something", function()
+    local cases = { [0] = "0", [0.004] = "0.004", [0.5] = "0.500", [1] = "1.00", [9.99] = "9.99",
+      [9.999] = "10.0", [99.96] = "100", [1234567] = "1,234,567", [-1234.4] = "-1,234", [0.02] = "0.020" }
+    for x, want in pairs(cases) do
+      expect(data.figure(x)):eq(want)
+    end
+    expect(data.count(12600)):eq "12,600"
+    expect(data.count(nil)):eq "—"
+  end)
+
+  it("choose the unit", function()
+    expect(data.quantity(0.412, "s")):eq "412 ms"
+    expect(data.quantity(0.000231, "s")):eq "231 µs"
+    expect(data.quantity(2.5, "s")):eq "2.50 s"
+    expect(data.quantity(0, "s")):eq "0 ms"
+    expect(data.quantity(200.4, "s")):eq "3m 20s"
+    expect(data.quantity(0.0603, "ratio")):eq "6.03 %"
+    expect(data.quantity(2048, "B")):eq "2.00 KiB"
+    expect(data.quantity(812, "tokens")):eq "812 tokens"
+    expect(data.quantity(12.5, "1/s")):eq "12.5 /s"
+    expect(data.quantity(4, "times")):eq "4.00"
+    expect(data.quantity(nil, "s")):eq "—"
+    expect(data.quantity(0 / 0, "s")):eq "—"
+  end)
+end)
+
+describe("the headline table", function()
+  it("gives one unit per row, intervals, and failures beside latencies", function()
+    local s = section({ metrics = { ttft = metric(), output_tokens = metric { unit = "tokens", mean = 120,
+      p50 = 118, p90 = 200, p95 = 220, p99 = 250, failed = 0 / 0, incomplete = false, ci95 = {} } } }, "Results")
+    expect(s.head):eq { "metric", "unit", "n", "failed", "incompl.", "mean", "p50", "p90", "p95", "p99" }
+    expect(texts(s.rows[1])):eq { "ttft", "ms", "600", "40", "3", "300", "300", "540", "570", "594" }
+    expect(s.rows[1][6].sub):eq "±30.0" -- the longer side
+    expect(s.rows[1][6].range):eq "280–330"
+    expect(s.rows[1][8].sub):is_nil()
+    expect(texts(s.rows[2])):eq { "output_tokens", "tokens", "600", "", "", "120", "118", "200", "220", "250" }
+    expect(s.notes):contains(
+      "± and ranges are 95 % intervals, resampled by session (100 of them); ± is the longer side.")
+  end)
+
+  it("has a row that counts failures as infinite, where there are any", function()
+    local summary = { metrics = { ttft = metric(), tpot = metric() }, as_infinity = {
+      ttft = { n = 640, failed = 40, p50 = 0.32, reason = { p90 = "infinite", p95 = "infinite",
+        p99 = "too few samples" } } } }
+    local s = section(summary, "Results")
+    expect(#s.rows):eq(3)
+    expect(texts(s.rows[2])):eq { "  failed = ∞", "ms", "640", "", "", "", "320", "∞", "∞", "—" }
+    summary.as_infinity.ttft.failed = 0
+    expect(#section(summary, "Results").rows):eq(2)
+  end)
+
+  it("prints a refused percentile as a dash with the number it needs", function()
+    local s = section({ metrics = { ttft = metric { n = 60, p95 = false, p99 = false,
+      refused = { p95 = 100, p99 = 500 } } } }, "Results")
+    expect(texts(s.rows[1])[9]):eq "—"
+    expect(texts(s.rows[1])[10]):eq "—"
+    expect(s.notes):contains "— too few samples: p95 needs 100 samples, p99 needs 500 samples."
+  end)
+
+  it("leaves out what has no data and variants that say the same", function()
+    local s = section({ metrics = { ttft = metric(), ttft_sched = metric { p99 = 0.596 },
+      first_visible = metric { p50 = 0.4 }, itl = metric { n = 0 }, start_lag = metric(), failed = { n = 3 },
+      token_count_diff = metric { unit = "tokens", min = 0, max = 0 }, plan_time = metric(),
+      Zeit = metric() } }, "Results")
+    local names = {}
+    for i, row in ipairs(s.rows) do
+      names[i] = texts(row)[1]
+    end
+    expect(names):eq { "ttft", "first_visible", "Zeit", "plan_time" }
+  end)
+
+  it("says how itl, tpot and cached_ratio came about", function()
+    local s = section({ cached = { value = 500, zero = 1, inferred_zero = 99, absent = 7 }, metrics = {
+      itl = metric { method = "histogram", relative_error = 0.0039, ci95 = {} },
+      tpot = metric { first_tokens_assumed = 12 }, cached_ratio = metric { unit = "ratio", mean = 0.8 } } },
+      "Results")
+    local notes = table.concat(s.notes, "\n")
+    expect(notes):contains "itl comes from a histogram (relative error up to 0.4 %)"
+    expect(notes):contains "tpot: the first event was taken to hold one token in 12 of 600 requests."
+    expect(notes):contains "cached_ratio: 500 reported, 1 zero, 99 inferred zero; 7 replies did not say."
+  end)
+
+  it("says that one session gives no intervals", function()
+    local s = section({ metrics = { ttft = metric { ci95 = {}, sessions = 1 } } }, "Results")
+    expect(s.notes):contains "No intervals: they need at least two sessions."
+  end)
+end)
+
+describe("the other tables", function()
+  it("stand in order, and only those with rows", function()
+    expect(titles {}):eq {}
+    expect(titles {
+      metrics = { ttft = metric() },
+      turns = { { turn = "1", ttft = metric(), cached_ratio = metric { unit = "ratio" } } },
+      replicas = { { id = "r0", requests = 3 } },
+      requests = { ok = 1, failed = 1, by_error = { reset = 1 } },
+      expectations = { { text = "x", met = true } },
+      script_checks = { parsed = { passed = 1, failed = 0 } },
+      checks = { { name = "a", ok = true, limit = 1 } },
+    }):eq { "Results", "By turn", "Replicas", "Failures", "Expectations", "Checks of the script",
+      "Can the measurement be believed?" }
+  end)
+
+  it("show each turn with its own unit", function()
+    local s = section({ turns = {
+      { turn = "1", ttft = metric { mean = 1.5, p50 = 1.2, p95 = false, refused = { p95 = 100 } },
+        cached_ratio = metric { unit = "ratio", mean = 0.65, n = 590 } } } }, "By turn")
+    expect(texts(s.rows[1])):eq { "1", "600", "1.50 s", "1.20 s", "—", "590", "65.0 %" }
+    expect(s.notes[1]):contains "p95 needs 100"
+  end)
+
+  it("mark an idle replica and end a long list", function()
+    local list = { { id = "r0", requests = 0, share = 0, failed = 0, output_tokens = 0 } }
+    for i = 2, 40 do
+      list[i] = { id = "r" .. i, requests = 1500, share = 0.025, failed = 1, ttft_p50 = 0.1, cached_ratio = 0.5,
+        output_tokens = 10000 }
+    end
+    local s = section({ replicas = list }, "Replicas")
+    expect(#s.rows):eq(24)
+    expect(s.rows[1][2].mark):eq "bad"
+    expect(texts(s.rows[2])):eq { "r2", "1,500", "2.50 %", "1", "100 ms", "50.0 %", "10,000" }
+    expect(s.notes[1]):eq "… and 16 more in summary.json."
+  end)
+
+  it("list failures by number with the first message of each class", function()
+    local s = section({
+      requests = { ok = 90, failed = 10, by_error = { reset = 2, http_429 = 6, connect = 2 },
+        detail = { http_429 = "slow down" } },
+      sessions = { ok = 9, failed = 1, by_error = { script = 1 }, detail = { script = "x.lua:3: oops" } },
+      other_requests = { ok = 0, failed = 1, by_error = { http_4xx = 1 } },
+    }, "Failures")
+    expect(texts(s.rows[1])):eq { "http_429", "requests", "6", "6.00 %", "slow down" }
+    expect(texts(s.rows[2])[1]):eq "connect"
+    expect(texts(s.rows[3])[1]):eq "reset"
+    expect(texts(s.rows[4])):eq { "script", "sessions", "1", "10.0 %", "x.lua:3: oops" }
+    expect(texts(s.rows[5])):eq { "http_4xx", "plain HTTP", "1", "100 %", "" }
+  end)
+
+  it("give each expectation its verdict, value and reason", function()
+    local s = section({ expectations = {
+      { text = "ttft p95 < 400ms", met = true, value = 0.163, shown = "163 ms" },
+      { text = "failed share < 1%", met = false, shown = "6 %", reason = "6 % is not < 1 %" },
+      { text = "a function", met = false } } }, "Expectations")
+    expect(texts(s.rows[1])):eq { "✓", "ttft p95 < 400ms", "163 ms", "met" }
+    expect(texts(s.rows[2])):eq { "✗", "failed share < 1%", "6 %", "6 % is not < 1 %" }
+    expect(texts(s.rows[3])):eq { "✗", "a function", "—", "not met" }
+  end)
+
+  it("show what was not measured as such", function()
+    local s = section({ checks = {
+      { name = "wake_lag_p99", figure = 0.032, limit = 0.005, unit = "s", ok = false, meaning = "late" },
+      { name = "worker_cpu", figure = 0.31, limit = 0.9, unit = "ratio", ok = true, note = "worker 1 of 3" },
+      { name = "clock_step", limit = 0.001, unit = "s", ok = true, note = "not measured" } } },
+      "Can the measurement be believed?")
+    expect(texts(s.rows[1])):eq { "✗", "wake_lag_p99", "32.0 ms", "5.00 ms", "late" }
+    expect(texts(s.rows[2])):eq { "✓", "worker_cpu", "31.0 %", "90.0 %", "worker 1 of 3" }
+    expect(texts(s.rows[3])):eq { "·", "clock_step", "—", "1.00 ms", "not measured" }
+  end)
+end)
+
+describe("sentences", function()
+  it("name how the run ended", function()
+    local function word(status, expectations)
+      local w, style, reason = data.verdict { outcome = { status = status, reason = "why" },
+        expectations = expectations }
+      expect(reason):eq "why"
+      return w .. " " .. style
+    end
+    expect(word(0, { { met = true } })):eq "PASSED ok"
+    expect(word(0)):eq "COMPLETED ok"
+    expect(word(99, { { met = false } })):eq "NOT MET bad"
+    expect(word(99)):eq "FAILED bad"
+    expect(word(98)):eq "NOT VALID bad"
+    expect(word(130)):eq "INTERRUPTED warn"
+    expect((data.verdict {})):eq "ENDED"
+  end)
+
+  it("count what ended how, inside and outside the window", function()
+    local facts = data.facts {
+      requests = { ok = 1325, failed = 85, incomplete = 2, cancelled = 1, outside_window = 15 },
+      other_requests = { ok = 4, failed = 0 },
+      sessions = { ok = 236, failed = 0 },
+      throughput = { window_s = 110, requests_per_s = 9.81, output_tokens_per_s = 1318, prompt_tokens_per_s = 1 },
+      metrics = { goodput = { share = 0.9, n = 1410 } },
+    }
+    expect(facts[1]):eq { "requests",
+      "1,325 ok · 85 failed (6.03 %) · 2 incomplete · 1 cancelled · 15 outside the window, not counted" }
+    expect(facts[2]):eq { "plain HTTP", "4 ok · 0 failed" }
+    expect(facts[3]):eq { "sessions", "236 ok · 0 failed" }
+    expect(facts[4]):eq { "throughput",
+      "9.81 requests/s · 1,318 output tokens/s · 1.00 prompt tokens/s · window 110 s" }
+    expect(facts[5]):eq { "shares", "goodput 90.0 % of 1,410" }
+    expect(data.facts({ requests = { ok = 3, generation = false } })[1][1]):eq "plain HTTP"
+  end)
+end)
