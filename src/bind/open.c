@@ -93,6 +93,37 @@ static MAY_RAISE void set_paths(lua_State *L, const char *script_dir) {
   lua_pop(L, 2);
 }
 
+/* A file searcher that says in one line where it looked; Lua's own lists every name it tried. */
+static MAY_RAISE int search_quietly(lua_State *L) {
+  int top = lua_gettop(L);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, top, LUA_MULTRET);
+  if (lua_isfunction(L, 1))
+    return lua_gettop(L);
+  lua_settop(L, 0);
+  if (lua_toboolean(L, lua_upvalueindex(2)))
+    lua_pushliteral(L, "looked beside the script, in its lib/, in $PERIGEE_PATH, in lua_modules "
+                       "and in LuaRocks' folders (package.path)");
+  else
+    lua_pushnil(L);
+  return 1;
+}
+
+/* Wraps Lua's searchers for files: the last three of package.searchers. */
+static MAY_RAISE void quiet_searchers(lua_State *L) {
+  lua_getglobal(L, LUA_LOADLIBNAME);
+  lua_getfield(L, -1, "searchers");
+  lua_Integer n = luaL_len(L, -1);
+  for (lua_Integer i = n - 2; i <= n; i++) {
+    lua_geti(L, -1, i);
+    lua_pushboolean(L, i == n - 2);
+    lua_pushcclosure(L, search_quietly, 2);
+    lua_seti(L, -2, i);
+  }
+  lua_pop(L, 2);
+}
+
 int bind_open(lua_State *L, const char *script_dir) {
   state_mark_plain(L);
   luaL_openlibs(L);
@@ -106,5 +137,6 @@ int bind_open(lua_State *L, const char *script_dir) {
   lua_pop(L, 1);
   bind_vu_open(L);
   set_paths(L, script_dir);
+  quiet_searchers(L);
   return 0;
 }

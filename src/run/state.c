@@ -149,9 +149,20 @@ void state_push_where(lua_State *L) {
     lua_pushliteral(L, "");
 }
 
+/* While a script loads, its line is kept: `return perigee.plan { ... }` is a tail call, so when the
+ * plan is refused the script's frame is gone. */
+static void keep_line(lua_State *L, lua_Debug *ar, struct state *s) {
+  lua_getinfo(L, "S", ar);
+  if (*ar->source == '@' && strcmp(ar->source + 1, s->options.script) == 0)
+    s->load_line = ar->currentline;
+}
+
 static void on_count(lua_State *L, lua_Debug *ar) {
-  (void)ar;
   struct state *s = state_of(L);
+  if (ar->event == LUA_HOOKLINE) {
+    keep_line(L, ar, s);
+    return;
+  }
   if (!state_must_stop(s)) {
     uint64_t ran_ns = loop_refresh(s->options.loop) - s->entered_ns;
     if (ran_ns < s->options.runaway_ns)
@@ -185,6 +196,14 @@ void state_leave(struct state *s) {
 /* The message handler: text of any error value, and the script's frames. */
 static int explain(lua_State *L) {
   luaL_tolstring(L, 1, NULL);
+  struct state *s = state_of(L);
+  const char *path = s->options.script;
+  size_t len = strlen(path);
+  if (s->load_line > 0 && !s->stopped && !strstr(lua_tostring(L, -1), ".lua:") &&
+      strncmp(lua_tostring(L, -1), path, len) != 0) {
+    lua_pushfstring(L, "%s:%d: %s", path, s->load_line, lua_tostring(L, -1));
+    lua_remove(L, -2);
+  }
   if (!state_of(L)->stopped)
     state_add_frames(L, L, 1, false);
   return 1;
@@ -238,7 +257,9 @@ static MAY_RAISE int load_script(lua_State *L) {
   lua_settop(L, 1);
   if (luaL_loadfilex(L, path, "t") != LUA_OK)
     return lua_error(L);
+  lua_sethook(L, on_count, LUA_MASKCOUNT | LUA_MASKLINE, HOOK_COUNT);
   lua_call(L, 0, 1);
+  lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_COUNT);
   luaL_getmetatable(L, STATE_PLAN_TYPE);
   if (!lua_istable(L, 2) || !lua_getmetatable(L, 2) || !lua_rawequal(L, -1, -2))
     return luaL_error(L,
@@ -280,6 +301,7 @@ int state_new(const struct state_options *options, struct state **out, struct er
   lua_atpanic(s->L, panic);
   lua_sethook(s->L, on_count, LUA_MASKCOUNT, HOOK_COUNT);
   int rc = state_call(s, load_script, s, err);
+  s->load_line = 0;
   if (rc) {
     state_delete(s);
     return rc;

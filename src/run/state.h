@@ -68,6 +68,7 @@ struct state {
   uint32_t users;               /* live virtual users, children included */
   const struct shared *setup;   /* what setup returned; NULL = nil */
   bool has_setup, has_teardown; /* the plan has such a function */
+  int load_line;                /* of the script's own code, while it loads; else 0 */
   /* time */
   uint64_t entered_ns;
   bool stopped; /* what runs was running away */

@@ -199,7 +199,7 @@ return perigee.plan {
 
 
 def test_a_main_chunk_that_never_ends(work):
-    refused(work, "while true do end\n", "s.lua:1:")
+    refused(work, "while true do end\n", "s.lua:1 (main chunk)", "without waiting")
 
 
 def test_waiting_in_an_own_coroutine(work):
