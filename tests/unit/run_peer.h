@@ -61,6 +61,10 @@ static void peer_keep(struct peer *p, struct httpd_request *req) {
   pthread_mutex_unlock(&p->mutex);
 }
 
+#define PEER_USAGE                                                                                 \
+  "{\"choices\":[],\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":4,\"total_tokens\":15,"   \
+  "\"prompt_tokens_details\":{\"cached_tokens\":8}}}"
+
 /* Four content events, finish, usage, end. */
 static void peer_chat(struct httpd_request *req) {
   static const char *const events[] = {
@@ -70,8 +74,7 @@ static void peer_chat(struct httpd_request *req) {
       "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"three \"}}]}",
       "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"four\"}}]}",
       "{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}",
-      "{\"choices\":[],\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":4,\"total_tokens\":15,"
-      "\"prompt_tokens_details\":{\"cached_tokens\":8}}}",
+      PEER_USAGE,
       "[DONE]"};
   httpd_stream(req, 200, "Content-Type: text/event-stream\r\n");
   for (size_t i = 0; i < ARRAY_LEN(events); i++) {
