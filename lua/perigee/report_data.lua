@@ -206,6 +206,14 @@ local function refusals(metrics, names, into)
   end
 end
 
+local function refusal_note(refused)
+  local parts = {}
+  for _, p in ipairs(sorted_keys(refused)) do
+    parts[#parts + 1] = ("%s needs %s"):format(p, count(refused[p]))
+  end
+  return ("— too few samples: %s."):format(table.concat(parts, ", "))
+end
+
 local function headline_notes(summary, names)
   local metrics, notes, refused = object(summary.metrics), {}, {}
   local function note(...)
@@ -222,12 +230,8 @@ local function headline_notes(summary, names)
     note "No intervals: they need at least two sessions."
   end
   refusals(metrics, names, refused)
-  local parts = {}
-  for _, p in ipairs(sorted_keys(refused)) do
-    parts[#parts + 1] = ("%s needs %s samples"):format(p, count(refused[p]))
-  end
-  if #parts > 0 then
-    note("— too few samples: %s.", table.concat(parts, ", "))
+  if next(refused) then
+    notes[#notes + 1] = refusal_note(refused)
   end
   for _, name in ipairs { "itl", "itl_token" } do
     if at(metrics, name, "method") == "histogram" then
@@ -287,19 +291,17 @@ local function turns(summary)
       cell[1] = cell[1] .. " %"
     end
     row[#row + 1] = cell
-    refusals({ ttft = ttft }, { "ttft" }, refused)
+    for _, p in ipairs { "p50", "p95" } do
+      refused[p] = num(at(ttft, "refused", p)) or refused[p]
+    end
     rows[#rows + 1] = row
-  end
-  local notes = {}
-  if refused.p50 or refused.p95 then
-    notes[1] = "— too few samples: p50 needs 10, p95 needs 100."
   end
   return {
     title = "By turn",
     head = { "turn", "n", "ttft mean", "ttft p50", "ttft p95", "n cached", "cached_ratio" },
     align = "lrrrrrr",
     rows = rows,
-    notes = notes,
+    notes = next(refused) and { refusal_note(refused) } or nil,
   }
 end
 
@@ -388,8 +390,12 @@ local function validity(summary)
     local known = num(c.figure) ~= nil
     local mark = c.ok == false and { "✗", mark = "bad" } or known and { "✓", mark = "ok" }
       or { "·", mark = "dim" }
+    local meaning, note = text(c.meaning), text(c.note)
+    if meaning and note and known then
+      note = meaning .. "; " .. note
+    end
     rows[#rows + 1] = { mark, tostring(c.name), quantity(c.figure, text(c.unit)),
-      quantity(c.limit, text(c.unit)), text(c.note) or text(c.meaning) or "" }
+      quantity(c.limit, text(c.unit)), note or meaning or "" }
   end
   return {
     title = "Can the measurement be believed?",

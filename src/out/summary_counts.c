@@ -1,6 +1,7 @@
 /* summary_counts.c: what was counted: requests by outcome, sessions, replicas, cache states, rates.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -111,6 +112,12 @@ static void count_replica(struct replica *r, const struct metrics *m, const stru
   }
 }
 
+/* r2 before r10, whichever answered first. */
+static int by_name(const void *a, const void *b, void *names) {
+  const char *const *items = names;
+  return strverscmp(items[*(const uint32_t *)a], items[*(const uint32_t *)b]);
+}
+
 static struct value replica_value(const char *id, struct replica *r, uint64_t all) {
   struct value v = value_object();
   stats_sort(r->ttft, NULL, r->n_ttft);
@@ -142,9 +149,14 @@ static void count_replicas(const struct table *t, const struct metrics *m,
       all++;
     }
   }
+  uint32_t *order = mem_calloc(t->replicas.n, sizeof *order);
+  for (uint32_t i = 0; i < t->replicas.n; i++)
+    order[i] = i;
+  qsort_r(order, t->replicas.n, sizeof *order, by_name, t->replicas.items);
   struct value *replicas = value_set(out, "replicas", value_array());
   for (size_t i = 0; i < t->replicas.n; i++)
-    value_push(replicas, replica_value(t->replicas.items[i], &list[i], all));
+    value_push(replicas, replica_value(t->replicas.items[order[i]], &list[order[i]], all));
+  mem_free(order);
   mem_free(list);
 }
 

@@ -92,7 +92,7 @@ describe("the headline table", function()
       refused = { p95 = 100, p99 = 500 } } } }, "Results")
     expect(texts(s.rows[1])[9]):eq "—"
     expect(texts(s.rows[1])[10]):eq "—"
-    expect(s.notes):contains "— too few samples: p95 needs 100 samples, p99 needs 500 samples."
+    expect(s.notes):contains "— too few samples: p95 needs 100, p99 needs 500."
   end)
 
   it("leaves out what has no data and variants that say the same", function()
@@ -144,7 +144,7 @@ describe("the other tables", function()
       { turn = "1", ttft = metric { mean = 1.5, p50 = 1.2, p95 = false, refused = { p95 = 100 } },
         cached_ratio = metric { unit = "ratio", mean = 0.65, n = 590 } } } }, "By turn")
     expect(texts(s.rows[1])):eq { "1", "600", "1.50 s", "1.20 s", "—", "590", "65.0 %" }
-    expect(s.notes[1]):contains "p95 needs 100"
+    expect(s.notes[1]):eq "— too few samples: p95 needs 100."
   end)
 
   it("mark an idle replica and end a long list", function()
@@ -187,11 +187,12 @@ describe("the other tables", function()
   it("show what was not measured as such", function()
     local s = section({ checks = {
       { name = "wake_lag_p99", figure = 0.032, limit = 0.005, unit = "s", ok = false, meaning = "late" },
-      { name = "worker_cpu", figure = 0.31, limit = 0.9, unit = "ratio", ok = true, note = "worker 1 of 3" },
+      { name = "worker_cpu", figure = 0.31, limit = 0.9, unit = "ratio", ok = true, meaning = "busy",
+        note = "worker 1 of 3" },
       { name = "clock_step", limit = 0.001, unit = "s", ok = true, note = "not measured" } } },
       "Can the measurement be believed?")
     expect(texts(s.rows[1])):eq { "✗", "wake_lag_p99", "32.0 ms", "5.00 ms", "late" }
-    expect(texts(s.rows[2])):eq { "✓", "worker_cpu", "31.0 %", "90.0 %", "worker 1 of 3" }
+    expect(texts(s.rows[2])):eq { "✓", "worker_cpu", "31.0 %", "90.0 %", "busy; worker 1 of 3" }
     expect(texts(s.rows[3])):eq { "·", "clock_step", "—", "1.00 ms", "not measured" }
   end)
 end)

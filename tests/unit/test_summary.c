@@ -51,9 +51,9 @@ static double num(const struct value *v, const char *path) {
  * two times of three; then 40 failed, 3 incomplete, 2 cancelled, 5 in the warm-up. */
 static struct table *make_table(void) {
   struct table *t = table_new(0);
-  table_add_replica(t, "r0");
+  table_add_replica(t, "r10");
   table_add_replica(t, "r1");
-  table_add_replica(t, "idle");
+  table_add_replica(t, "r0");
   for (uint32_t i = 0; i < 600; i++) {
     uint32_t ms = (i * 7) % 600 + 1, turn = i / 100 + 1;
     struct sample *s = row_tokens(row_ok(i % 100, turn, i, ms, 200), 1000, 21, turn > 1 ? 800 : 0);
@@ -213,6 +213,7 @@ static void turns_and_replicas(void **state) {
   check_null(&s, "turns.0.ttft.p99");
   assert_int_equal(value_count(at(&s, "replicas")), 3);
   assert_string_equal(value_to_string(at(&s, "replicas.1.id")), "r1");
+  assert_string_equal(value_to_string(at(&s, "replicas.2.id")), "r10"); /* not between r1 and r2 */
   check_num(&s, "replicas.0.requests", 400);
   check_num(&s, "replicas.1.share", 200.0 / 600);
   check_num(&s, "replicas.1.cached_ratio", 0.8 * 166 / 200); /* 34 of its 200 are first turns */
