@@ -110,7 +110,7 @@ static void peer_wait(struct peer *p, struct httpd_request *req, double ms) {
   httpd_set_user(req, late);
   httpd_on_close(req, peer_late_gone);
   if (++p->inflight > p->most_inflight)
-    p->most_inflight = p->inflight;
+    __atomic_store_n(&p->most_inflight, p->inflight, __ATOMIC_RELAXED);
 }
 
 /* /wait/MS, /status/NNN, /v1/chat/completions; anything else: "hello". */
@@ -153,7 +153,27 @@ static inline void peer_start(struct peer *p) {
   assert_int_equal(pthread_create(&p->thread, NULL, peer_main, p), 0);
 }
 
+static inline size_t peer_count(struct peer *p) {
+  pthread_mutex_lock(&p->mutex);
+  size_t n = p->n;
+  pthread_mutex_unlock(&p->mutex);
+  return n;
+}
+
+/* The request `back` places from the end: 1 = the last one. */
+static inline struct peer_request peer_request(struct peer *p, size_t back) {
+  pthread_mutex_lock(&p->mutex);
+  struct peer_request r = p->requests[p->n - back];
+  pthread_mutex_unlock(&p->mutex);
+  return r;
+}
+
+static inline int peer_most_inflight(struct peer *p) {
+  return __atomic_load_n(&p->most_inflight, __ATOMIC_RELAXED);
+}
+
 static inline void peer_forget(struct peer *p) {
+  pthread_mutex_lock(&p->mutex);
   for (size_t i = 0; i < p->n; i++) {
     struct peer_request *r = &p->requests[i];
     char *const strings[] = {r->method, r->path, r->body, r->session, r->authorization, r->type};
@@ -161,6 +181,7 @@ static inline void peer_forget(struct peer *p) {
       mem_free(strings[k]);
   }
   p->n = 0;
+  pthread_mutex_unlock(&p->mutex);
 }
 
 static inline void peer_stop(struct peer *p) {

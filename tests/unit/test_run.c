@@ -59,7 +59,7 @@ static void a_chat_yields_samples(void **state) {
   assert_int_equal(t->n_sessions, 4);
   assert_int_equal(runner_sessions(&runner, SAMPLE_OK), 4);
   assert_int_equal(t->n_rows, 4);
-  assert_int_equal(peer.n, 4);
+  assert_int_equal(peer_count(&peer), 4);
   uint64_t seen = 0;
   for (size_t i = 0; i < 4; i++) {
     const struct table_row *row = &t->rows[i];
