@@ -89,15 +89,20 @@ static int runtime_load_type(lua_State *L) {
   return push_type(L, BIND_LOAD_TYPE);
 }
 
-/* place(): notes the author's line, unless there is none. */
+/* place(): notes the author's line, or while the script loads the line it is at, because `return
+ * perigee.plan { … }` is a tail call that leaves no frame. Nothing when there is neither. */
 static int runtime_place(lua_State *L) {
   bind_push_author_line(L);
+  const struct state *s = state_of(L);
   size_t len;
   const char *place = lua_tolstring(L, -1, &len);
-  if (len > 2) {
+  if (len > 2)
     lua_pushlstring(L, place, len - 2); /* without the ": " */
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &place_key);
-  }
+  else if (s && s->load_line > 0)
+    lua_pushfstring(L, "%s:%d", s->options.script, s->load_line);
+  else
+    return 0;
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &place_key);
   return 0;
 }
 
