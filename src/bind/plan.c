@@ -13,6 +13,7 @@
 #include "bind/bind.h"
 #include "bind/gen.h"
 #include "bind/hold.h"
+#include "bind/planfiles.h"
 #include "bind/rng.h"
 #include "bind/runtime.h"
 #include "bind/shared.h"
@@ -59,6 +60,9 @@ void plan_info_free(struct plan_info *p) {
   for (size_t i = 0; i < p->n_slo; i++)
     mem_free(p->slo[i].name);
   mem_free(p->slo);
+  for (size_t i = 0; i < p->n_files; i++)
+    mem_free(p->files[i]);
+  mem_free(p->files);
   for (size_t i = 0; i < p->n_targets; i++)
     mem_free(p->targets[i]);
   mem_free(p->targets);
@@ -254,6 +258,7 @@ static MAY_RAISE int read_plan(lua_State *L) {
   read_slo(L, plan, p);
   read_targets(L, plan, p);
   read_params(L, plan, p);
+  bind_plan_files(L, p);
   bind_push_place(L);
   p->where = mem_strdup(lua_isstring(L, -1) ? lua_tostring(L, -1) : r->source->script);
   return 0;
