@@ -47,6 +47,13 @@ MAY_RAISE void bind_write_json(lua_State *L, int index, struct buf *b);
 /* Push a new empty one; fill with lua_setfield / lua_settable / bind_object_set, or lua_rawseti. */
 MAY_RAISE void bind_push_object(lua_State *L);
 MAY_RAISE void bind_push_array(lua_State *L);
+/* The same with room; an object's hidden list counts as one key. */
+MAY_RAISE void bind_push_object_for(lua_State *L, size_t keys);
+MAY_RAISE void bind_push_array_for(lua_State *L, size_t items);
+/* Pushes what bind_push_value makes of a JSON text's value (a lone null: perigee.json.null), or
+ * pushes nothing and returns false: json_parse then knows whether and where the text is wrong
+ * (bind/luaread.c). The text must stay where it is meanwhile. */
+MAY_RAISE bool bind_read_json(lua_State *L, const char *text, size_t len, bool keep_null);
 /* object[key] = the value on top (popped); appends the key when it is new. */
 MAY_RAISE void bind_object_set(lua_State *L, int index, const char *key, size_t key_len);
 const void *bind_json_order(void);
@@ -56,6 +63,15 @@ bool bind_is_array(lua_State *L, int index);
  * numbers ascending, other numbers ascending, strings by bytes, false, true, and then keys of other
  * types in the table's own order (the count of those is returned). Hidden keys are left out. */
 MAY_RAISE size_t bind_push_sorted_keys(lua_State *L, int index);
+/* The quick form of that for plain tables of at most `max` string keys: the entries sorted by key,
+ * keys and values above the stack's old top (no key is looked up again). −1: another kind of table;
+ * the stack then holds anything above its old top, as it does behind the entries. */
+struct bind_entry {
+  const char *key; /* lives as long as the table holds it */
+  size_t len;
+  int at; /* the value's place on the stack */
+};
+MAY_RAISE int bind_sorted_entries(lua_State *L, int index, struct bind_entry *entries, int max);
 /* Replaces the key on top by the next one of the table in that order (nil: the first); pops it and
  * returns false at the end. Costs a walk of the whole table. */
 MAY_RAISE bool bind_next_key(lua_State *L, int index);

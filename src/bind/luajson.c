@@ -28,6 +28,8 @@ static int json_lua_decode(lua_State *L) {
   lua_settop(L, 1);
   const struct blob *text =
       text_blob(bind_check_text_node(L, 1, "json.decode: the text"), bind_gen_tokens(L));
+  if (bind_read_json(L, text->data, text->len, !drop))
+    return 1;
   struct value *v = bind_scratch_value(L);
   struct err err;
   if (json_parse(text->data, text->len, v, &err)) {

@@ -277,29 +277,29 @@ static int object_pairs(lua_State *L) {
   return 3;
 }
 
-static MAY_RAISE void new_json_object(lua_State *L, size_t n) {
+void bind_push_object_for(lua_State *L, size_t keys) {
   luaL_checkstack(L, 4, "JSON object");
   static const luaL_Reg meta[] = {
       {"__newindex", object_newindex}, {"__pairs", object_pairs}, {NULL, NULL}};
   bind_new_type(L, BIND_JSON_OBJECT, meta, NULL);
-  lua_createtable(L, 0, (int)n);
+  lua_createtable(L, 0, (int)keys);
   luaL_setmetatable(L, BIND_JSON_OBJECT);
 }
 
-static MAY_RAISE void new_json_array(lua_State *L, size_t n) {
+void bind_push_array_for(lua_State *L, size_t items) {
   luaL_checkstack(L, 4, "JSON array");
   static const luaL_Reg meta[] = {{NULL, NULL}};
   bind_new_type(L, BIND_JSON_ARRAY, meta, NULL);
-  lua_createtable(L, (int)n, 0);
+  lua_createtable(L, (int)items, 0);
   luaL_setmetatable(L, BIND_JSON_ARRAY);
 }
 
 void bind_push_object(lua_State *L) {
-  new_json_object(L, 0);
+  bind_push_object_for(L, 0);
 }
 
 void bind_push_array(lua_State *L) {
-  new_json_array(L, 0);
+  bind_push_array_for(L, 0);
 }
 
 void bind_object_set(lua_State *L, int index, const char *key, size_t key_len) {
@@ -315,7 +315,7 @@ void bind_object_set(lua_State *L, int index, const char *key, size_t key_len) {
 static void push_object_value(lua_State *L, const struct value *v, bool keep_null) {
   size_t n = v->u.object.n;
   lua_Integer kept = 0;
-  new_json_object(L, n ? n + 1 : 0);
+  bind_push_object_for(L, n ? n + 1 : 0);
   if (!n)
     return;
   lua_createtable(L, (int)n, 0);
@@ -354,7 +354,7 @@ void bind_push_value(lua_State *L, const struct value *v, bool keep_null) {
     lua_pushlstring(L, v->u.string.data, v->u.string.len);
     break;
   case VALUE_ARRAY:
-    new_json_array(L, v->u.array.n);
+    bind_push_array_for(L, v->u.array.n);
     for (size_t i = 0; i < v->u.array.n; i++) {
       bind_push_value(L, &v->u.array.items[i], true);
       lua_rawseti(L, -2, (lua_Integer)i + 1);

@@ -15,15 +15,9 @@
 #define MAX_KEYS 32
 #define MAX_DEPTH 40
 
-struct entry {
-  const char *key; /* lives as long as the table holds it */
-  size_t len;
-  int at; /* the value's place on the stack */
-};
-
 static bool write_any(lua_State *L, int index, struct buf *b, int depth);
 
-static bool comes_before(const struct entry *a, const struct entry *b) {
+static bool comes_before(const struct bind_entry *a, const struct bind_entry *b) {
   int order = memcmp(a->key, b->key, a->len < b->len ? a->len : b->len);
   return order ? order < 0 : a->len < b->len;
 }
@@ -55,23 +49,33 @@ static bool write_list(lua_State *L, int index, lua_Integer n, struct buf *b, in
   return true;
 }
 
-/* The values are kept on the stack meanwhile, so no key is looked up again. */
-static bool write_entries(lua_State *L, int index, struct buf *b, int depth) {
-  struct entry entries[MAX_KEYS];
+int bind_sorted_entries(lua_State *L, int index, struct bind_entry *entries, int max) {
   int n = 0;
+  index = lua_absindex(L, index);
+  luaL_checkstack(L, 8, "table walk");
+  if (lua_getmetatable(L, index)) /* what its entries are, the metatable may say */
+    return -1;
   lua_pushnil(L);
   while (lua_next(L, index)) {
-    if (n == MAX_KEYS || lua_type(L, -2) != LUA_TSTRING)
-      return false;
-    struct entry e = {.at = lua_gettop(L)};
+    if (n == max || lua_type(L, -2) != LUA_TSTRING)
+      return -1;
+    struct bind_entry e = {.at = lua_gettop(L)};
     e.key = lua_tolstring(L, -2, &e.len);
     int i = n++;
     for (; i > 0 && comes_before(&e, &entries[i - 1]); i--)
       entries[i] = entries[i - 1];
     entries[i] = e;
-    luaL_checkstack(L, 8, "nested values");
+    luaL_checkstack(L, 8, "table walk");
     lua_pushvalue(L, -2); /* where to go on from */
   }
+  return n;
+}
+
+static bool write_entries(lua_State *L, int index, struct buf *b, int depth) {
+  struct bind_entry entries[MAX_KEYS];
+  int n = bind_sorted_entries(L, index, entries, MAX_KEYS);
+  if (n < 0)
+    return false;
   buf_putc(b, '{');
   for (int i = 0; i < n; i++) {
     if (i)

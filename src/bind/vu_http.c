@@ -16,6 +16,7 @@
 
 #define OP_TYPE "perigee.vu.http"
 #define NO_REPLICA SIZE_MAX
+#define MAX_HEADERS 32 /* with more, or in other tables than plain ones, it takes longer */
 
 /* What a request may take; reading may be slow under load, silence on an open stream may not. */
 #define CONNECT_NS (10 * NS_PER_S)
@@ -282,25 +283,39 @@ static bool has_header(const struct buf *b, size_t upto, const char *name, size_
   return false;
 }
 
+static MAY_RAISE void add_header(lua_State *L, struct buf *b, int key, int value,
+                                 const char *what) {
+  if (lua_type(L, key) != LUA_TSTRING || !lua_isstring(L, value))
+    bind_raise(L, "%s: headers are pairs name = \"value\"", what);
+  size_t name_len, len;
+  const char *name = lua_tolstring(L, key, &name_len), *text = lua_tolstring(L, value, &len);
+  if (strcspn(name, "\r\n:") != name_len || strcspn(text, "\r\n") != len)
+    bind_raise(L, "%s: header '%s' holds a line break, colon or NUL where it may not", what, name);
+  buf_put(b, name, name_len);
+  buf_put(b, ": ", 2);
+  buf_put(b, text, len);
+  buf_put(b, "\r\n", 2);
+}
+
 static MAY_RAISE void add_script_headers(lua_State *L, struct buf *b, const char *what) {
+  struct bind_entry entries[MAX_HEADERS];
   if (!lua_istable(L, SLOT(O_HEADERS)))
     bind_raise(L, "%s: headers must be a table of names and values, got %s", what,
                luaL_typename(L, SLOT(O_HEADERS)));
+  int top = lua_gettop(L);
+  int quick = bind_sorted_entries(L, SLOT(O_HEADERS), entries, MAX_HEADERS);
+  for (int i = 0; i < quick; i++)
+    add_header(L, b, entries[i].at - 1, entries[i].at, what);
+  lua_settop(L, top);
+  if (quick >= 0)
+    return;
   bind_push_sorted_keys(L, SLOT(O_HEADERS));
-  int keys = lua_gettop(L);
-  lua_Integer n = (lua_Integer)lua_rawlen(L, keys);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, top + 1);
   for (lua_Integer i = 1; i <= n; i++) {
-    lua_rawgeti(L, keys, i);
+    lua_rawgeti(L, top + 1, i);
     lua_pushvalue(L, -1);
     lua_gettable(L, SLOT(O_HEADERS));
-    if (lua_type(L, -2) != LUA_TSTRING || !lua_isstring(L, -1))
-      bind_raise(L, "%s: headers are pairs name = \"value\"", what);
-    size_t name_len, len;
-    const char *name = lua_tolstring(L, -2, &name_len), *value = lua_tolstring(L, -1, &len);
-    if (strcspn(name, "\r\n:") != name_len || strcspn(value, "\r\n") != len)
-      bind_raise(L, "%s: header '%s' holds a line break, colon or NUL where it may not", what,
-                 name);
-    buf_printf(b, "%s: %s\r\n", name, value);
+    add_header(L, b, top + 2, top + 3, what);
     lua_pop(L, 2);
   }
   lua_pop(L, 1);

@@ -11,7 +11,7 @@
 #include "base/base.h"
 
 #define SMALLMEM_STEP 16u
-#define SMALLMEM_CLASSES 32u /* blocks up to 512 bytes */
+#define SMALLMEM_CLASSES 128u /* blocks up to 2 KiB: a request's userdata is one */
 
 struct smallmem_free;
 struct smallmem_page;
@@ -29,7 +29,7 @@ struct smallmem {
  * everything. */
 void *smallmem_resize(struct smallmem *m, void *p, size_t old_size, size_t size);
 void smallmem_release(struct smallmem *m, void *p, size_t size); /* p may be NULL */
-/* Gives the pages back; blocks over 512 bytes must have been released. */
+/* Gives the pages back; larger blocks must have been released. */
 void smallmem_free(struct smallmem *m);
 
 #endif
