@@ -235,15 +235,15 @@ static void reset_results(struct http_request *r) {
   buf_reset(&r->response_headers);
   buf_reset(&r->body);
   r->body.max = r->max_body ? r->max_body : MAX_BODY_DEFAULT;
-  if (r->stream.result.api != OPENAI_NONE && r->stream.result.api == r->api) {
-    openai_stream_reset(&r->stream);
-  } else {
-    if (r->stream.result.api != OPENAI_NONE)
-      openai_stream_free(&r->stream);
+  enum openai_api before = r->stream.result.api;
+  if (before != r->api && before != OPENAI_NONE) {
+    openai_stream_free(&r->stream);
     r->stream = (struct openai_stream){0};
-    if (r->api != OPENAI_NONE)
-      openai_stream_init(&r->stream, &(struct openai_options){.api = r->api, .keep_outputs = true});
   }
+  if (r->api != OPENAI_NONE && before == r->api)
+    openai_stream_reset(&r->stream);
+  else if (r->api != OPENAI_NONE)
+    openai_stream_init(&r->stream, &(struct openai_options){.api = r->api, .keep_outputs = true});
   for (size_t i = 0; i < STAMP_COUNT; i++)
     r->stamp_ns[i] = SAMPLE_NEVER;
 }
