@@ -10,6 +10,9 @@
 #include "net/curl_flight.h"
 
 #define MAX_REDIRECTS 10L
+/* Below this libcurl puts a body that it gets whole into the same packet as the head, with HTTP/1
+ * (its own limit); from a read function it always sends it apart. */
+#define SMALL_BODY ((size_t)64 << 10)
 
 void flight_note(struct flight *f) {
   if (f->noted)
@@ -79,7 +82,7 @@ static int on_ready(void *user, char *ip, char *local_ip, int port, int local_po
   f->connected_once = true;
   f->head_seen = false;
   f->drained_ns = loop_now(loop);
-  if (!x->body_bytes) {
+  if (!x->body_bytes || f->inlined) {
     f->handed = true;
     flight_note(f);
   }
@@ -170,12 +173,14 @@ void flight_free(struct flight *f) {
   curl_slist_free_all(f->pinned);
   curl_slist_free_all(f->headers);
   buf_free(&f->gather);
+  buf_free(&f->small);
   mem_free(f);
 }
 
 struct flight *flight_new(void) {
   struct flight *f = MEM_NEW(struct flight);
   buf_init(&f->gather, (size_t)1 << 30);
+  buf_init(&f->small, SMALL_BODY);
   f->easy = curl_easy_init();
   f->url = curl_url();
   if (f->easy && f->url)
@@ -233,6 +238,12 @@ static void set_url(struct flight *f) {
   buf_free(&path);
 }
 
+/* GET and HEAD without a body; everything else libcurl sends as a POST in other clothes. */
+static bool is_bodiless(const struct http_exchange *x) {
+  const char *method = x->request->method;
+  return !x->body_bytes && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0);
+}
+
 /* The caller's headers, and switches for those that libcurl would add. To libcurl "Name:" means
  * removal and "Name;" an empty value. */
 static void set_headers(struct flight *f) {
@@ -255,26 +266,42 @@ static void set_headers(struct flight *f) {
     f->headers = curl_slist_append(f->headers, line.data);
     p = end + 2;
   }
-  if (!typed)
+  if (!typed && !is_bodiless(f->x))
     f->headers = curl_slist_append(f->headers, "Content-Type:");
-  f->headers = curl_slist_append(f->headers, "Expect:");
+  if (f->x->body_bytes > SMALL_BODY) /* libcurl asks "may I?" from a megabyte on */
+    f->headers = curl_slist_append(f->headers, "Expect:");
   buf_free(&line);
   curl_easy_setopt(f->easy, CURLOPT_HTTPHEADER, f->headers);
 }
 
+/* A small body is given whole, a large one is fetched from its parts as it goes. */
+static void set_body(struct flight *f) {
+  const struct http_request *r = f->x->request;
+  const char *whole = NULL;
+  f->inlined = f->x->body_bytes > 0 && f->x->body_bytes < SMALL_BODY && !f->target->http2;
+  if (f->inlined && r->n_parts == 1) {
+    whole = r->parts[0]->data;
+  } else if (f->inlined) {
+    buf_reset(&f->small);
+    for (size_t i = 0; i < r->n_parts; i++)
+      buf_put(&f->small, r->parts[i]->data, r->parts[i]->len);
+    whole = f->small.data;
+  }
+  curl_easy_setopt(f->easy, CURLOPT_POST, 1L);
+  curl_easy_setopt(f->easy, CURLOPT_POSTFIELDS, whole);
+  curl_easy_setopt(f->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)f->x->body_bytes);
+}
+
 static void set_method(struct flight *f) {
   const struct http_request *r = f->x->request;
-  bool head = strcmp(r->method, "HEAD") == 0, get = strcmp(r->method, "GET") == 0;
   CURL *e = f->easy;
   curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, NULL);
   curl_easy_setopt(e, CURLOPT_HTTPGET, 1L); /* undoes POST and NOBODY */
-  if (f->x->body_bytes || !(head || get)) {
-    curl_easy_setopt(e, CURLOPT_POST, 1L);
-    curl_easy_setopt(e, CURLOPT_POSTFIELDS, NULL);
-    curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)f->x->body_bytes);
+  if (!is_bodiless(f->x)) {
+    set_body(f);
     if (strcmp(r->method, "POST") != 0)
       curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
-  } else if (head) {
+  } else if (strcmp(r->method, "HEAD") == 0) {
     curl_easy_setopt(e, CURLOPT_NOBODY, 1L);
   }
   curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, r->follow_redirects ? 1L : 0L);
@@ -287,7 +314,7 @@ void flight_prepare(struct flight *f) {
   f->out_bytes = 0;
   f->status = f->os_errno = 0;
   f->connects = 0;
-  f->connected_once = f->head_seen = f->handed = f->finished = false;
+  f->inlined = f->connected_once = f->head_seen = f->handed = f->finished = false;
   f->said[0] = '\0';
   buf_reset(&f->gather);
   settle(f, f->x->target);

@@ -24,9 +24,12 @@ struct flight {        /* one request on its way */
   struct curl_slist *pinned, *headers;
   uint32_t pin_serial;
   struct buf gather; /* body bytes of this action */
+  struct buf small;  /* a small request body of several parts, put together */
+  bool inlined;      /* the request's body goes out with its head */
   size_t in_bytes;   /* of headers and body in this action */
   size_t out_part, out_offset;
-  uint64_t out_bytes, drained_ns;
+  uint64_t out_bytes; /* of the body, beyond what goes with the head */
+  uint64_t drained_ns;
   int result;    /* CURLcode */
   long connects; /* connections made for this request so far */
   int status, os_errno;

@@ -84,9 +84,11 @@ static void bodies_and_headers(void **state) {
       r.parts = parts;
       r.n_parts = 3;
     }
+    r.sample = sample_new();
     net_send(&n, &r);
     net_wait(&n, i + 1);
     check_outcome(&r, SAMPLE_OK, "");
+    assert_int_equal(net_sample(&n, (size_t)i)->bytes_sent, p.request_len);
     char line[64];
     snprintf(line, sizeof line, "%s /x HTTP/1.1\r\n", method);
     assert_memory_equal(p.request, line, strlen(line));
@@ -112,6 +114,48 @@ static void bodies_and_headers(void **state) {
   assert_int_equal(p.accepts, 1);
   net_stop(&n);
   peer_stop(&p);
+}
+
+/* Around the size up to which a body goes out with its head, and far beyond. */
+static void sizes_of_bodies(void **state) {
+  (void)state;
+  static const size_t sizes[] = {1, 30000, 65535, 65536, 65537, 100000};
+  struct net n;
+  struct peer *p = mem_calloc(1, sizeof *p);
+  struct http_request r;
+  p->text = OK_REPLY;
+  peer_start(p, peer_keep);
+  net_start(&n, NULL);
+  struct http_target *t = net_target(&n, "http", "127.0.0.1", p->port, &full);
+  for (size_t i = 0; i < ARRAY_LEN(sizes) * 2; i++) {
+    size_t size = sizes[i / 2], n_parts = i % 2 ? 3 : 1;
+    char *text = mem_alloc(size);
+    for (size_t k = 0; k < size; k++)
+      text[k] = (char)('a' + k % 26);
+    struct blob *parts[3] = {blob_new(text, n_parts == 1 ? size : size / 3)};
+    parts[1] = blob_new("", 0);
+    parts[2] = blob_new(text + size / 3, size - size / 3);
+    net_request(&n, &r, t, "POST", "/");
+    r.parts = parts;
+    r.n_parts = n_parts;
+    r.sample = sample_new();
+    net_send(&n, &r);
+    net_wait(&n, (int)i + 1);
+    check_outcome(&r, SAMPLE_OK, "");
+    assert_int_equal(p->body_len, size);
+    assert_memory_equal(p->request + p->request_len - size, text, size);
+    assert_int_equal(net_sample(&n, i)->bytes_sent, p->request_len);
+    assert_true(r.stamp_ns[STAMP_SENT] >= r.stamp_ns[STAMP_CONNECTED]);
+    assert_true(r.stamp_ns[STAMP_SENT] <= r.stamp_ns[STAMP_HEADERS]);
+    http_request_free(&r);
+    for (int k = 0; k < 3; k++)
+      blob_unref(parts[k]);
+    mem_free(text);
+  }
+  assert_int_equal(p->accepts, 1);
+  net_stop(&n);
+  peer_stop(p);
+  mem_free(p);
 }
 
 /* ---- streams ---- */
@@ -626,17 +670,12 @@ static int remove_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(keeps_alive),
-      cmocka_unit_test(bodies_and_headers),
-      cmocka_unit_test(streams),
-      cmocka_unit_test(failures),
-      cmocka_unit_test(idle_race),
-      cmocka_unit_test(cancelling),
-      cmocka_unit_test(many),
-      cmocka_unit_test(redirects),
-      cmocka_unit_test(compression),
-      cmocka_unit_test(http2),
-      cmocka_unit_test(environment_ignored),
+      cmocka_unit_test(keeps_alive),     cmocka_unit_test(bodies_and_headers),
+      cmocka_unit_test(sizes_of_bodies), cmocka_unit_test(streams),
+      cmocka_unit_test(failures),        cmocka_unit_test(idle_race),
+      cmocka_unit_test(cancelling),      cmocka_unit_test(many),
+      cmocka_unit_test(redirects),       cmocka_unit_test(compression),
+      cmocka_unit_test(http2),           cmocka_unit_test(environment_ignored),
       cmocka_unit_test(proxies),
   };
   return cmocka_run_group_tests(tests, make_files, remove_files);
