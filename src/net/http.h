@@ -36,7 +36,8 @@ struct http_client_options {
 };
 
 struct http_client *http_client_new(const struct http_client_options *options, struct err *err);
-void http_client_delete(struct http_client *c); /* cancels what is left, closes every connection */
+/* Cancels what is left, closes every connection. Not from within a `done`. NULL is allowed. */
+void http_client_delete(struct http_client *c);
 void http_client_set_window(struct http_client *c, uint64_t start_ns, uint64_t end_ns);
 
 struct http_tls {
@@ -46,7 +47,8 @@ struct http_tls {
   bool insecure; /* no verification: only when asked for by name; reported */
 };
 
-/* Once per process, before any client: libcurl's and OpenSSL's set-up. */
+/* Once per process, before any client and any other thread: libcurl's and OpenSSL's set-up, SIGPIPE
+ * ignored, RLIMIT_NOFILE raised to its hard limit. */
 NODISCARD int http_global_init(struct err *err);
 
 struct http_target_options {
@@ -83,8 +85,8 @@ struct http_request {
   enum openai_api api; /* how to read the reply; OPENAI_NONE: kept as plain body */
   bool expect_stream;  /* an event stream is expected: anything else under 200 is not_sse */
   struct http_timeouts timeouts;
-  uint64_t sched_ns;                        /* when it was due, loop clock; 0 = now */
-  size_t max_body;                          /* of a plain body; 0 = 64 MiB */
+  uint64_t sched_ns; /* when it was due, loop clock; 0 = now */
+  size_t max_body;   /* of a plain body; 0 = 64 MiB. Beyond: cut off, stream_error */
   bool follow_redirects, accept_compressed; /* choose the multi transport */
   struct sample *sample; /* NULL, or owned by the client from http_request_start on */
   void (*done)(struct http_request *r);
@@ -106,7 +108,9 @@ struct http_request {
 
 /* Fills with zeros and defaults; then set fields. */
 void http_request_init(struct http_request *r);
-/* Misuse and bad targets fail here, with nothing started; everything else ends in `done`, later. */
+/* Misuse (a method, path or header that is none; Content-Length, which the client writes) fails
+ * here with ERR_INVALID, nothing started and the sample still the caller's; everything else ends in
+ * `done`, later. An ended request may be started again: its buffers are kept. */
 NODISCARD int http_request_start(struct http_client *c, struct http_request *r, struct err *err);
 /* Over on return; the sample is emitted as `error` (SAMPLE_CANCELLED or SAMPLE_INCOMPLETE). */
 void http_request_cancel(struct http_request *r, enum sample_error error);

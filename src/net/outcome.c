@@ -124,6 +124,17 @@ static void http_error(struct http_exchange *x) {
   http_outcome_detail(x, true, "HTTP %d%s%s%s%s", r->status, after, colon, message, hint);
 }
 
+/* A redirect where an answer was expected. */
+static void redirected(struct http_exchange *x) {
+  struct http_request *r = x->request;
+  size_t len = 0;
+  const char *where = http_response_header(r, "location", &len);
+  r->error = SAMPLE_NOT_SSE;
+  http_outcome_detail(x, true, "HTTP %d, a redirect%s%.*s: name the final address, or follow it",
+                      r->status, where ? " to " : "", where ? (int)(len < 120 ? len : 120) : 0,
+                      where ? where : "");
+}
+
 /* A 200 that should have been an event stream and says that it is something else. */
 static void not_a_stream(struct http_exchange *x) {
   struct http_request *r = x->request;
@@ -254,6 +265,8 @@ void http_outcome_set(struct http_exchange *x, int broken, const char *why) {
     http_error(x);
   } else if (x->body == HTTP_BODY_STREAM) {
     stream_outcome(x);
+  } else if (r->api != OPENAI_NONE && r->status >= 300) {
+    redirected(x);
   } else if (r->api != OPENAI_NONE && r->expect_stream) {
     not_a_stream(x);
   } else if (x->over_limit) {

@@ -36,7 +36,8 @@ static const struct ending streams[] = {
     {200, "text/html", "<p>welcome", WHOLE, SAMPLE_NOT_SSE, "the reply is text/html: <p>welcome"},
     {200, NULL, "x", WHOLE, SAMPLE_NOT_SSE, "the reply is without content type: x"},
     {200, "application/json", "", WHOLE, SAMPLE_NOT_SSE, "the reply is application/json"},
-    {302, "text/html", "moved", WHOLE, SAMPLE_NOT_SSE, "the reply is text/html: moved"},
+    {302, "text/html", "moved", WHOLE, SAMPLE_NOT_SSE,
+     "HTTP 302, a redirect: name the final address, or follow it"},
     {200, "application/json", "{\"choices\":[]}", WHOLE, SAMPLE_NOT_SSE, "{\"choices\":[]}"},
     {200, "application/json", "{\"error\":{\"message\":\"engine dead\"}}", WHOLE,
      SAMPLE_STREAM_ERROR, "an error under status 200: engine dead"},
@@ -72,6 +73,7 @@ static const struct ending replies[] = {
     {200, "application/json", "{\"choices\":", HTTP_BREAK_CLOSED, SAMPLE_TRUNCATED,
      "ends early, after 11 bytes"},
     {200, "application/json", REPLY("hello"), HTTP_BREAK_RESET, SAMPLE_RESET, "was reset"},
+    {307, NULL, "", WHOLE, SAMPLE_NOT_SSE, "HTTP 307, a redirect"},
 };
 
 /* Plain HTTP. */
