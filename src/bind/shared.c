@@ -290,6 +290,7 @@ static MAY_RAISE struct store *store_for(lua_State *L) {
     return s->options.store;
   static const luaL_Reg meta[] = {{"__gc", store_gc}, {NULL, NULL}};
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &store_key) != LUA_TUSERDATA) {
+    lua_pop(L, 1);
     bind_new_type(L, STORE_TYPE, meta, NULL);
     struct store **own = bind_new_userdata(L, sizeof *own, STORE_TYPE);
     *own = store_new();

@@ -14,9 +14,11 @@
 #define HOOK_COUNT 20000       /* instructions between two looks at the clock: some 0.2 ms */
 #define HOOK_COUNT_STOPPED 100 /* once stopped: what __close and handlers may still do */
 #define LIVE_FLOOR ((size_t)1 << 20)
-#define IDLE_STEP_KB 16 /* some 50 µs */
+#define STEP_SIZE_LOG2 9    /* of one collector step: some 50 to 100 µs */
+#define STEP_PER_BYTES 8192 /* when forced: one step for so much that was allocated */
 
-static const char state_key, plan_key, users_key; /* their addresses are registry keys */
+static const char state_key, plan_key, users_key,
+    newest_key; /* their addresses are registry keys */
 
 /* ---- memory ---- */
 
@@ -28,7 +30,7 @@ static void *allocate(void *user, void *p, size_t old_size, size_t size) {
     s->bytes -= before;
     return NULL;
   }
-  if (size > before) {
+  if (size > before && !s->collecting) { /* a __gc that has no memory would leak what it owns */
     if (s->bytes + (size - before) > s->options.memory_bytes)
       return NULL;
     if (s->options.may_allocate && !s->options.may_allocate(s->options.may_allocate_user))
@@ -42,28 +44,37 @@ static size_t heap_cap(const struct state *s) {
   return 2 * (s->live_bytes > LIVE_FLOOR ? s->live_bytes : LIVE_FLOOR);
 }
 
-/* One collector step; notes the end of a cycle. The collector stays stopped between steps. */
-static bool step(struct state *s, int kilobytes) {
-  bool done = lua_gc(s->L, LUA_GCSTEP, kilobytes) == 1;
+/* One collector step; notes the end of a cycle. The collector stays stopped between steps. When Lua
+ * goes over to sweeping it sweeps everything that is newer than the newest live object in one go,
+ * so there has to be a new live object. Nothing here can raise: there is always memory. */
+static bool step(struct state *s, lua_State *L) {
+  s->collecting = true;
+  lua_createtable(L, 0, 0);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &newest_key);
+  bool done = lua_gc(L, LUA_GCSTEP, 0) == 1;
+  s->collecting = false;
   if (done)
     s->live_bytes = s->bytes;
   s->stepped_bytes = s->bytes;
   return done;
 }
 
-void state_settle(struct state *s) {
-  if (s->bytes <= heap_cap(s))
+static void settle(struct state *s, lua_State *L) {
+  if (s->bytes <= heap_cap(s) || s->collecting)
     return;
-  /* Collect twice as fast as the script allocates, in pieces. */
   size_t grown = s->bytes > s->stepped_bytes ? s->bytes - s->stepped_bytes : 0;
-  size_t kilobytes = grown / 512 + 64;
-  step(s, kilobytes < 65536 ? (int)kilobytes : 65536);
+  for (size_t n = 1 + grown / STEP_PER_BYTES; n > 0 && !step(s, L); n--)
+    ;
+}
+
+void state_settle(struct state *s) {
+  settle(s, s->L);
 }
 
 bool state_collect(struct state *s) {
   if (s->bytes < s->live_bytes + s->live_bytes / 4 + LIVE_FLOOR / 4)
     return false;
-  return !step(s, IDLE_STEP_KB);
+  return !step(s, s->L);
 }
 
 /* ---- whose thread is it ---- */
@@ -163,6 +174,7 @@ static void on_count(lua_State *L, lua_Debug *ar) {
     keep_line(L, ar, s);
     return;
   }
+  settle(s, L);
   if (!state_must_stop(s)) {
     uint64_t ran_ns = loop_refresh(s->options.loop) - s->entered_ns;
     if (ran_ns < s->options.runaway_ns)
@@ -252,6 +264,8 @@ static MAY_RAISE int load_script(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &state_key);
   lua_newtable(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &users_key);
+  lua_pushboolean(L, 1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &newest_key); /* so that setting it later needs no memory */
   push_folder(L, path);
   s->options.binding->open(L, lua_tostring(L, -1));
   lua_settop(L, 1);
@@ -299,6 +313,8 @@ int state_new(const struct state_options *options, struct state **out, struct er
   }
   state_mark(s, s->L, NULL);
   lua_atpanic(s->L, panic);
+  lua_gc(s->L, LUA_GCSTOP); /* from now on it steps when state_settle or state_collect says */
+  lua_gc(s->L, LUA_GCINC, 0, 0, STEP_SIZE_LOG2);
   lua_sethook(s->L, on_count, LUA_MASKCOUNT, HOOK_COUNT);
   int rc = state_call(s, load_script, s, err);
   s->load_line = 0;
@@ -306,8 +322,9 @@ int state_new(const struct state_options *options, struct state **out, struct er
     state_delete(s);
     return rc;
   }
+  s->collecting = true;
   lua_gc(s->L, LUA_GCCOLLECT);
-  lua_gc(s->L, LUA_GCSTOP);
+  s->collecting = false;
   s->live_bytes = s->stepped_bytes = s->bytes;
   *out = s;
   return 0;
@@ -317,6 +334,7 @@ void state_delete(struct state *s) {
   if (!s)
     return;
   assert(s->users == 0);
+  s->collecting = true;
   lua_close(s->L);
   assert(s->bytes == 0);
   smallmem_free(&s->small);

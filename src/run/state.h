@@ -76,6 +76,7 @@ struct state {
   /* memory */
   size_t bytes, live_bytes; /* now, and after the last full cycle */
   size_t stepped_bytes;     /* `bytes` after the last step */
+  bool collecting;          /* the collector runs, or the state closes: nothing is refused */
   struct smallmem small;    /* where they come from */
 };
 
