@@ -35,6 +35,17 @@ BIN := $(BUILD)/perigee
 UNIT_NAMES := $(if $(T),$(T),$(sort $(foreach f,$(notdir $(SRCS:.c=)),$(if $(wildcard tests/unit/test_$(f).c),test_$(f)))))
 UNIT_BINS := $(UNIT_NAMES:%=$(BUILD)/unit/%)
 
+# `make V=1` shows whole commands.
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
+
+# Without the packages nothing builds: say so in one line, except where they are about to be installed.
+ifeq ($(shell pkg-config --exists $(PKGS) 2>/dev/null && echo yes),)
+ifneq ($(filter-out deps deps-test demo test check help clean format uninstall,$(or $(MAKECMDGOALS),all)),)
+$(error packages are missing; run `make deps` first (it installs them, or says how))
+endif
+endif
+
 .PHONY: all help deps deps-test demo test check unit lua-test e2e clock-test soak bench bench-bins asan tsan alloc-test fuzz \
 	fuzz-short install uninstall clean format docs lint tidy
 
@@ -63,7 +74,8 @@ $(BUILD)/.deps-test: .ci/deps
 # ---------------------------------------------------------------------------------------- binary
 
 $(BIN): $(BUILD)/obj/main.o $(ARCHIVE)
-	$(CC) $(LDFLAGS) -o $@ $(BUILD)/obj/main.o $(ARCHIVE) $(SYS_LIBS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(BUILD)/obj/main.o $(ARCHIVE) $(SYS_LIBS)
 
 $(ARCHIVE): $(OBJS) $(LLHTTP_OBJS) $(BUILD)/obj/lua_embed.o
 	@rm -f $@
@@ -71,11 +83,13 @@ $(ARCHIVE): $(OBJS) $(LLHTTP_OBJS) $(BUILD)/obj/lua_embed.o
 
 $(BUILD)/obj/%.o: src/%.c Makefile | $(BUILD)/gen/version.h
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/llhttp/%.o: $(LLHTTP_DIR)/%.c Makefile
 	@mkdir -p $(@D)
-	$(CC) -isystem /usr/share/include/llhttp $(OPT) $(SAN) -w -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) -isystem /usr/share/include/llhttp $(OPT) $(SAN) -w -c -o $@ $<
 
 # Every Lua file as bytes between two symbols, and a table {name, start, end} that src/bind/embed.h reads.
 $(BUILD)/gen/lua_embed.S: $(LUA_FILES) Makefile
@@ -88,7 +102,8 @@ $(BUILD)/gen/lua_embed.S: $(LUA_FILES) Makefile
 
 $(BUILD)/obj/lua_embed.o: $(BUILD)/gen/lua_embed.S $(LUA_FILES)
 	@mkdir -p $(@D)
-	$(CC) -c -o $@ $<
+	$(call say,EMBED,$<)
+	$(Q)$(CC) -c -o $@ $<
 
 # Version and commit, rewritten only when they change.
 $(BUILD)/gen/version.h: FORCE
@@ -116,7 +131,8 @@ test: $(BUILD)/.deps-test ## install, build, run every test; ends with "N passed
 
 $(BUILD)/unit/%: tests/unit/%.c tests/unit/check.h $(ARCHIVE)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -Itests/unit -MMD -MP -MF $@.d -o $@ $< $(LDFLAGS) $(ARCHIVE) -lcmocka $(SYS_LIBS)
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -Itests/unit -MMD -MP -MF $@.d -o $@ $< $(LDFLAGS) $(ARCHIVE) -lcmocka $(SYS_LIBS)
 
 unit: $(UNIT_BINS) ## build and run the unit tests (T=test_name for one)
 	@tests/run --unit-bins "$(UNIT_BINS)"
