@@ -9,11 +9,14 @@
 /* Makes the types of users, tasks and failures. Once per state. */
 MAY_RAISE void bind_vu_open(lua_State *L);
 
-/* Methods, by file. */
-MAY_RAISE int vu_method_http(lua_State *L), vu_method_try_http(lua_State *L); /* vu_http.c */
-MAY_RAISE int vu_method_all(lua_State *L), vu_method_spawn(lua_State *L);     /* vu_tasks.c */
+/* Methods, by file: vu_methods.c, vu_http.c, vu_tasks.c, route.c. */
+MAY_RAISE int vu_method_branch(lua_State *L), vu_method_check(lua_State *L),
+    vu_method_fail(lua_State *L), vu_method_log(lua_State *L), vu_method_now(lua_State *L),
+    vu_method_record(lua_State *L), vu_method_sleep(lua_State *L), vu_method_tag(lua_State *L);
+MAY_RAISE int vu_method_http(lua_State *L), vu_method_try_http(lua_State *L);
+MAY_RAISE int vu_method_all(lua_State *L), vu_method_spawn(lua_State *L);
 MAY_RAISE int vu_task_join(lua_State *L), vu_task_gc(lua_State *L);
-MAY_RAISE int vu_method_pick_next(lua_State *L), vu_method_pick_least(lua_State *L); /* route.c */
+MAY_RAISE int vu_method_pick_next(lua_State *L), vu_method_pick_least(lua_State *L);
 MAY_RAISE int vu_method_pick(lua_State *L), vu_method_inflight(lua_State *L);
 
 /* Raises an expected failure: {class, detail}. */

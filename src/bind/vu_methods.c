@@ -1,5 +1,4 @@
-/* vu_methods.c: the virtual user as scripts see it: its fields, and the methods that need no file
- * of their own. */
+/* vu_methods.c: the virtual user's methods that need no file of their own. */
 #include <lauxlib.h>
 #include <math.h>
 #include <string.h>
@@ -8,16 +7,11 @@
 #include "base/mem.h"
 #include "bind/bind.h"
 #include "bind/hold.h"
-#include "bind/rng.h"
-#include "bind/runtime.h"
-#include "bind/shared.h"
 #include "bind/vu_bind.h"
 #include "run/worker.h"
 #include "text/json.h"
 
 #define MAX_WORDS 64
-
-static const char fleet_key, params_key; /* their addresses are registry keys */
 
 struct vu *bind_check_vu(lua_State *L, int index) {
   const struct vu_handle *h = luaL_testudata(L, index, VU_TYPE);
@@ -44,7 +38,7 @@ static int nothing(lua_State *L, struct vu *vu) {
 
 /* sleep(seconds): until what comes next is due: counted from the end of what was waited for, so
  * that our own work in between does not shift the schedule. */
-static int method_sleep(lua_State *L) {
+int vu_method_sleep(lua_State *L) {
   struct vu *vu = bind_check_vu(L, 1);
   double seconds = bind_check_seconds(L, 2, "vu:sleep: the time");
   if (seconds > SCHEDULE_MAX_SECONDS)
@@ -55,7 +49,7 @@ static int method_sleep(lua_State *L) {
 }
 
 /* now(): seconds since the run's zero */
-static int method_now(lua_State *L) {
+int vu_method_now(lua_State *L) {
   const struct state *s = bind_check_vu(L, 1)->state;
   uint64_t now = loop_refresh(s->options.loop);
   lua_pushnumber(L, (double)worker_since_zero(s->options.worker, now) / 1e9);
@@ -155,7 +149,7 @@ static MAY_RAISE void keep_value(lua_State *L, struct vu *vu, const char *name, 
 }
 
 /* record(metric, value, tags?) */
-static int method_record(lua_State *L) {
+int vu_method_record(lua_State *L) {
   struct vu *vu = bind_check_vu(L, 1);
   lua_settop(L, 4);
   if (lua_type(L, 2) != LUA_TSTRING)
@@ -170,7 +164,7 @@ static int method_record(lua_State *L) {
 }
 
 /* check(name, ok) -> ok */
-static int method_check(lua_State *L) {
+int vu_method_check(lua_State *L) {
   struct vu *vu = bind_check_vu(L, 1);
   lua_settop(L, 3);
   if (lua_type(L, 2) != LUA_TSTRING)
@@ -183,7 +177,7 @@ static int method_check(lua_State *L) {
 }
 
 /* tag(key, value): of this user's further rows; nil removes it. */
-static int method_tag(lua_State *L) {
+int vu_method_tag(lua_State *L) {
   struct vu *vu = bind_check_vu(L, 1);
   lua_settop(L, 3);
   if (lua_type(L, 2) != LUA_TSTRING)
@@ -219,7 +213,7 @@ static int method_tag(lua_State *L) {
 }
 
 /* log(...): a line in the run's log */
-static int method_log(lua_State *L) {
+int vu_method_log(lua_State *L) {
   const struct vu *vu = bind_check_vu(L, 1);
   const struct state_options *o = &vu->state->options;
   int n = lua_gettop(L);
@@ -246,7 +240,7 @@ static int method_log(lua_State *L) {
 }
 
 /* fail(class, detail): ends the session as failed under a class of ours, unless it is caught. */
-static int method_fail(lua_State *L) {
+int vu_method_fail(lua_State *L) {
   bind_check_vu(L, 1);
   const char *class = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   enum sample_error error = vu_error_from(class);
@@ -267,249 +261,7 @@ static int method_fail(lua_State *L) {
 }
 
 /* branch() -> a new branch number of the session */
-static int method_branch(lua_State *L) {
+int vu_method_branch(lua_State *L) {
   lua_pushinteger(L, ++bind_check_vu(L, 1)->root->branches);
   return 1;
-}
-
-/* ---- fields ---- */
-
-/* Read-only data made once per state: registry[key] keeps the tree, which is pushed. */
-static MAY_RAISE bool push_cached(lua_State *L, const char *key) {
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, key) != LUA_TUSERDATA) {
-    lua_pop(L, 1);
-    return false;
-  }
-  bind_push_shared(L, lua_touserdata(L, -1));
-  lua_remove(L, -2);
-  return true;
-}
-
-static MAY_RAISE void push_tree(lua_State *L, const char *key, struct shared *held) {
-  shared_seal(held);
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, key);
-  bind_push_shared(L, held);
-  lua_remove(L, -2);
-}
-
-static void add_string(struct shared *object, const char *key, const char *text) {
-  if (text)
-    shared_set_string(shared_add(object, key, strlen(key)), text);
-}
-
-static MAY_RAISE void push_fleet(lua_State *L, const struct state *s) {
-  if (push_cached(L, &fleet_key))
-    return;
-  const struct fleet *f = s->options.fleet;
-  struct shared *tree = bind_hold_shared(L);
-  tree->kind = SHARED_OBJECT;
-  struct shared *replicas = shared_add(tree, "replicas", strlen("replicas"));
-  replicas->kind = SHARED_ARRAY;
-  for (size_t i = 0; f && i < f->n_replicas; i++) {
-    struct shared *r = shared_push(replicas);
-    r->kind = SHARED_OBJECT;
-    add_string(r, "id", f->replicas[i].id);
-    add_string(r, "url", f->replicas[i].url);
-  }
-  if (f) {
-    add_string(tree, "gateway", f->gateway);
-    add_string(tree, "model", f->model);
-    add_string(tree, "tenant", f->tenant);
-    *shared_add(tree, "simulated", strlen("simulated")) =
-        (struct shared){.kind = SHARED_BOOL, .u.boolean = f->simulated};
-  }
-  push_tree(L, &fleet_key, tree);
-}
-
-static MAY_RAISE void push_params(lua_State *L) {
-  if (push_cached(L, &params_key))
-    return;
-  struct shared *tree = bind_hold_shared(L);
-  int held = lua_gettop(L);
-  lua_newtable(L);
-  bind_push_declared(L);
-  lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
-  for (lua_Integer i = 1; i <= n; i++) {
-    lua_rawgeti(L, held + 2, i);
-    lua_getfield(L, -1, "name");
-    lua_getfield(L, -2, "value");
-    lua_rawset(L, held + 1);
-    lua_pop(L, 1);
-  }
-  lua_pop(L, 1);
-  bind_to_shared(L, -1, tree);
-  lua_settop(L, held);
-  push_tree(L, &params_key, tree);
-}
-
-/* The generator moves into a userdata when the script first asks for it. */
-static MAY_RAISE void push_rng(lua_State *L, struct vu *vu) {
-  if (lua_getiuservalue(L, 1, 3) == LUA_TUSERDATA)
-    return;
-  lua_pop(L, 1);
-  struct rng *r = bind_new_rng(L);
-  lua_pushvalue(L, -1);
-  lua_setiuservalue(L, 1, 3);
-  *r = vu->rng;
-  vu->draws = r;
-}
-
-static int field_id(lua_State *L, struct vu *vu) {
-  lua_pushinteger(L, vu->id);
-  return 1;
-}
-
-static int field_session(lua_State *L, struct vu *vu) {
-  if (vu->root->kind == VU_SESSION)
-    lua_pushinteger(L, (lua_Integer)vu->session);
-  else
-    lua_pushnil(L);
-  return 1;
-}
-
-static int field_arm(lua_State *L, struct vu *vu) {
-  lua_pushstring(L, vu->state->options.arm);
-  return 1;
-}
-
-static int field_rng(lua_State *L, struct vu *vu) {
-  push_rng(L, vu);
-  return 1;
-}
-
-static int field_params(lua_State *L, struct vu *vu) {
-  (void)vu;
-  push_params(L);
-  return 1;
-}
-
-static int field_shared(lua_State *L, struct vu *vu) {
-  if (vu->state->setup)
-    bind_push_shared(L, vu->state->setup);
-  else
-    lua_pushnil(L);
-  return 1;
-}
-
-static int field_fleet(lua_State *L, struct vu *vu) {
-  push_fleet(L, vu->state);
-  return 1;
-}
-
-static int field_route(lua_State *L, struct vu *vu) {
-  (void)vu;
-  state_push_plan(L);
-  lua_getfield(L, -1, "route");
-  return 1;
-}
-
-static int field_branch_id(lua_State *L, struct vu *vu) {
-  lua_pushinteger(L, vu->branch);
-  return 1;
-}
-
-static int field_parent_branch(lua_State *L, struct vu *vu) {
-  if (vu->parent_branch >= 0)
-    lua_pushinteger(L, vu->parent_branch);
-  else
-    lua_pushnil(L);
-  return 1;
-}
-
-static const struct field {
-  const char *name;
-  int (*push)(lua_State *L, struct vu *vu);
-} fields[] = {
-    {"arm", field_arm},         {"branch_id", field_branch_id},
-    {"fleet", field_fleet},     {"id", field_id},
-    {"params", field_params},   {"parent_branch", field_parent_branch},
-    {"rng", field_rng},         {"route", field_route},
-    {"session", field_session}, {"shared", field_shared},
-};
-
-static const luaL_Reg methods[] = {
-    {"all", vu_method_all},
-    {"branch", method_branch},
-    {"check", method_check},
-    {"fail", method_fail},
-    {"http", vu_method_http},
-    {"inflight", vu_method_inflight},
-    {"log", method_log},
-    {"now", method_now},
-    {"pick", vu_method_pick},
-    {"pick_least", vu_method_pick_least},
-    {"pick_next", vu_method_pick_next},
-    {"record", method_record},
-    {"sleep", method_sleep},
-    {"spawn", vu_method_spawn},
-    {"tag", method_tag},
-    {"try_http", vu_method_try_http},
-    {NULL, NULL},
-};
-
-static MAY_RAISE NORETURN void unknown_field(lua_State *L) {
-  const char *known[ARRAY_LEN(fields) + ARRAY_LEN(methods)];
-  size_t n = 0;
-  for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-    known[n++] = fields[i].name;
-  for (const luaL_Reg *m = methods; m->name; m++)
-    known[n++] = m->name;
-  const char *name = luaL_tolstring(L, 2, NULL), *near = err_nearest(name, known, n);
-  bind_raise(L, "vu has no '%s'%s%s%s", name, near ? " (did you mean '" : "", near ? near : "",
-             near ? "'?)" : "");
-}
-
-static int vu_index(lua_State *L) { /* upvalue: the methods */
-  lua_pushvalue(L, 2);
-  if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL)
-    return 1;
-  struct vu *vu = bind_check_vu(L, 1);
-  const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
-  for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-    if (strcmp(fields[i].name, name) == 0)
-      return fields[i].push(L, vu);
-  unknown_field(L);
-}
-
-static int vu_newindex(lua_State *L) {
-  bind_raise(L, "vu.%s cannot be set: keep your own data in locals, tag rows with vu:tag",
-             luaL_tolstring(L, 2, NULL));
-}
-
-static int vu_tostring(lua_State *L) {
-  const struct vu_handle *h = luaL_checkudata(L, 1, VU_TYPE);
-  if (!h->vu)
-    lua_pushliteral(L, "vu (ended)");
-  else
-    lua_pushfstring(L, "vu (session %I, branch %d)", (lua_Integer)h->vu->session,
-                    (int)h->vu->branch);
-  return 1;
-}
-
-static int failure_tostring(lua_State *L) {
-  lua_settop(L, 1);
-  lua_getfield(L, 1, "class");
-  lua_pushliteral(L, ": ");
-  lua_getfield(L, 1, "detail");
-  luaL_tolstring(L, -1, NULL);
-  lua_remove(L, -2);
-  lua_concat(L, 3);
-  return 1;
-}
-
-void bind_vu_open(lua_State *L) {
-  static const luaL_Reg vu_meta[] = {
-      {"__newindex", vu_newindex}, {"__tostring", vu_tostring}, {NULL, NULL}};
-  static const luaL_Reg task_methods[] = {{"join", vu_task_join}, {NULL, NULL}};
-  static const luaL_Reg task_meta[] = {{"__gc", vu_task_gc}, {NULL, NULL}};
-  static const luaL_Reg failure_meta[] = {{"__tostring", failure_tostring}, {NULL, NULL}};
-  bind_new_type(L, VU_TYPE, vu_meta, NULL);
-  luaL_getmetatable(L, VU_TYPE);
-  luaL_newlib(L, methods);
-  lua_pushcclosure(L, vu_index, 1);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
-  bind_new_type(L, VU_TASK_TYPE, task_meta, task_methods);
-  bind_new_type(L, VU_FAILURE_TYPE, failure_meta, NULL);
 }

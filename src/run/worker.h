@@ -63,6 +63,7 @@ struct worker {
   struct http_target **targets; /* one per replica, and the gateway last */
   struct state **states;
   size_t n_states, cap_states;
+  bool no_more_states; /* one could not be opened */
   /* load */
   bool accepting; /* sessions may start */
   bool exhausted, drained;
@@ -96,6 +97,13 @@ NODISCARD int worker_start(struct worker *w, struct run *run, uint32_t index, st
 void worker_join(struct worker *w);
 /* From the run's thread. */
 void worker_tell(struct worker *w, enum worker_order order);
+
+/* ---- for sessions.c ---- */
+void worker_send_event(struct worker *w, enum worker_event event);
+/* The first state with room; another one when all are full. */
+struct state *worker_state_with_room(struct worker *w);
+/* From the window's start to its end the client's own lateness is kept. */
+void worker_set_probing(struct worker *w, bool on);
 
 /* ---- for vu.c and the bindings, on the worker's thread; a NULL worker does nothing ---- */
 void worker_session_began(struct vu *vu);

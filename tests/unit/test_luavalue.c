@@ -1,4 +1,5 @@
-/* test_luavalue.c: Lua values to struct value and back, key order, checked options. */
+/* test_luavalue.c: Lua values to struct value and back, key order, checked options (luavalue.c,
+ * luakeys.c). */
 #include "check.h"
 
 #include <lualib.h>

@@ -1,4 +1,4 @@
-/* run.c: takes a run through its phases, on a loop of the calling thread. */
+/* conduct.c: takes a run through its phases, on a loop of the calling thread. */
 #include "run/run.h"
 
 #include <math.h>

@@ -1,0 +1,99 @@
+-- perigee: plans and loads as values, before anything runs them.
+local perigee = require "perigee"
+
+local function session() end
+
+local function plan(extra)
+  local fields = { load = perigee.closed { users = 2, duration = "1m" }, session = session }
+  for key, value in pairs(extra or {}) do
+    fields[key] = value
+  end
+  return perigee.plan(fields)
+end
+
+describe("loads", function()
+  it("are tables in base units", function()
+    local open = perigee.open { rate = "30/m", duration = "2m", warmup = "500ms" }
+    expect(open.kind):eq "open"
+    expect(open.rate):eq(0.5)
+    expect(open.arrival):eq "poisson"
+    expect(open.duration):eq(120)
+    expect(open.warmup):eq(0.5)
+    expect(open.sessions):eq(nil)
+    local closed = perigee.closed { users = 3, sessions = 7 }
+    expect(closed.users):eq(3)
+    expect(closed.sessions):eq(7)
+    expect(closed.warmup):eq(0)
+  end)
+
+  it("of a ramp end with their last point", function()
+    local ramp = perigee.ramp { rate = { { 0, 1 }, { "1m", "120/m" } } }
+    expect(ramp.rate[2][1]):eq(60)
+    expect(ramp.rate[2][2]):eq(2)
+    expect(ramp.duration):eq(60)
+    expect(perigee.ramp({ users = { { 0, 1 }, { 5, 4 } }, duration = 9 }).duration):eq(9)
+    expect(perigee.ramp({ users = { { 0, 2 } }, sessions = 4 }).duration):eq(nil)
+  end)
+
+  it("name what is wrong with them", function()
+    expect(function() perigee.open { rate = 2 } end):errors "open: say how long"
+    expect(function() perigee.open { rte = 2 } end):errors "unknown option 'rte' %(did you mean 'rate'%?%)"
+    expect(function() perigee.closed { users = "x", sessions = 1 } end):errors "users must be a whole number"
+    expect(function() perigee.ramp { sessions = 1 } end):errors "give either rate or users"
+  end)
+end)
+
+describe("plans", function()
+  it("come back as they were given", function()
+    local made = plan { name = "n", expect = { "ttft p95 < 1s" } }
+    expect(made.name):eq "n"
+    expect(made.load.users):eq(2)
+    expect(made.session):eq(session)
+  end)
+
+  it("can be altered and checked again", function()
+    local made = plan()
+    made.drain = "5s"
+    expect(perigee.plan(made)):eq(made)
+    made.dain = 1
+    expect(function() perigee.plan(made) end):errors "unknown option 'dain' %(did you mean 'drain'%?%)"
+  end)
+
+  it("need a session and a load of ours", function()
+    expect(function() perigee.plan {} end):errors "session is missing"
+    expect(function() perigee.plan { session = session, load = {} } end):errors "load must be made by"
+  end)
+end)
+
+describe("parameters", function()
+  it("have their defaults without --set", function()
+    expect(perigee.param("depth", 3, "how deep")):eq(3)
+    expect(perigee.param("word", "w")):eq "w"
+    expect(perigee.param "none"):eq(nil)
+    expect(function() perigee.param("a b", 1) end):errors "a parameter's name is a word"
+    expect(function() perigee.param("t", {}) end):errors "a default is a number, string or boolean"
+  end)
+end)
+
+describe("the module", function()
+  it("knows its version and API", function()
+    expect(type(perigee.version)):eq "string"
+    perigee.require_api(1)
+    expect(function() perigee.require_api(2) end):errors "needs API 2"
+    expect(function() perigee.require_api "1" end):errors "a whole number"
+    expect(function() return perigee.clozed end):errors "perigee has no 'clozed' %(did you mean 'closed'%?%)"
+  end)
+
+  it("shares what is made once, read-only", function()
+    local made = 0
+    local function make()
+      made = made + 1
+      return { list = { 1, 2 }, name = "n" }
+    end
+    local a, b = perigee.shared("spec", make), perigee.shared("spec", make)
+    expect(made):eq(1)
+    expect(rawequal(a, b)):eq(true)
+    expect(#a.list):eq(2)
+    expect(function() a.name = "m" end):errors "read%-only"
+  end)
+end)
