@@ -15,12 +15,14 @@
 #include "net/curl_loop.h"
 
 #define MAX_SPARE 64
+#define MAX_ATTEMPTS 512
 
 struct connecting {
-  struct connecting *next, *prev; /* among the live ones, or the finished ones of one action */
+  struct connecting *next, *prev; /* among those in line, or the finished ones of one action */
   struct connector *connector;
-  CURL *easy;
+  CURL *easy; /* this and the share are NULL as long as it waits in line */
   CURLSH *share;
+  struct http_target *wanted;
   struct http_target *target; /* whose settings the easy handle has */
   struct curl_slist *pinned;
   uint32_t pin_serial;
@@ -30,9 +32,11 @@ struct connecting {
   curl_socket_t fd;
   int os_errno;
   CURLcode result;
-  bool added;    /* in the multi handle */
-  bool given;    /* the socket is no longer libcurl's to close */
-  bool finished; /* in connector->finished */
+  bool waiting;    /* in line */
+  bool attempting; /* counted in connector->n_attempts */
+  bool added;      /* in the multi handle */
+  bool given;      /* the socket is no longer libcurl's to close */
+  bool finished;   /* in connector->finished */
   char said[CURL_ERROR_SIZE];
 };
 
@@ -41,7 +45,8 @@ struct connector {
   struct http_client *client;
   struct connecting *finished;
   struct connecting *spare;
-  size_t n_spare, n_live;
+  struct connecting *first, *last; /* in line */
+  size_t n_spare, n_live, n_attempts;
 };
 
 /* ---- callbacks of libcurl and OpenSSL ---- */
@@ -86,19 +91,36 @@ static struct connecting *op_new(struct connector *k) {
   struct connecting *op = MEM_NEW(struct connecting);
   op->connector = k;
   op->fd = CURL_SOCKET_BAD;
-  op->easy = curl_easy_init();
-  op->share = curl_share_init();
-  if (!op->easy || !op->share ||
-      curl_share_setopt(op->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT) != CURLSHE_OK) {
-    op_free(op);
-    return NULL;
-  }
   return op;
 }
 
+/* Gives it handles: a spare one's, else new ones. False when libcurl has none. */
+static bool op_equip(struct connecting *op) {
+  struct connector *k = op->connector;
+  struct connecting *spare = k->spare;
+  if (op->easy)
+    return true;
+  if (spare) {
+    k->spare = spare->next;
+    k->n_spare--;
+    op->easy = spare->easy;
+    op->share = spare->share;
+    op->pinned = spare->pinned;
+    op->target = spare->target;
+    op->pin_serial = spare->pin_serial;
+    mem_free(spare);
+    return true;
+  }
+  op->easy = curl_easy_init();
+  op->share = curl_share_init();
+  return op->easy && op->share &&
+         curl_share_setopt(op->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT) == CURLSHE_OK;
+}
+
 /* What is the same for every connection to a target; kept while the handle serves that target. */
-static void settle(struct connecting *op, struct http_target *t) {
+static void settle(struct connecting *op) {
   CURL *e = op->easy;
+  struct http_target *t = op->wanted;
   if (op->target == t && op->pin_serial == t->pin_serial)
     return;
   curl_easy_reset(e);
@@ -112,21 +134,93 @@ static void settle(struct connecting *op, struct http_target *t) {
   curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, t->proxy ? 1L : 0L);
   curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
   curl_easy_setopt(e, CURLOPT_BUFFERSIZE, 1024L);
-  curl_easy_setopt(e, CURLOPT_PRIVATE, op);
-  curl_easy_setopt(e, CURLOPT_ERRORBUFFER, op->said);
   curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
-  curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, op);
   curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_close);
-  curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, op);
-  if (t->url.tls) {
+  if (t->url.tls)
     curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_ssl_ctx);
-    curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, op);
+}
+
+/* The handle may have served another attempt. */
+static void point_to(struct connecting *op) {
+  curl_easy_setopt(op->easy, CURLOPT_PRIVATE, op);
+  curl_easy_setopt(op->easy, CURLOPT_ERRORBUFFER, op->said);
+  curl_easy_setopt(op->easy, CURLOPT_OPENSOCKETDATA, op);
+  curl_easy_setopt(op->easy, CURLOPT_CLOSESOCKETDATA, op);
+  curl_easy_setopt(op->easy, CURLOPT_SSL_CTX_DATA, op);
+}
+
+/* ---- the line ---- */
+
+static void line_push(struct connecting *op) {
+  struct connector *k = op->connector;
+  op->waiting = true;
+  op->prev = k->last;
+  if (op->prev)
+    op->prev->next = op;
+  else
+    k->first = op;
+  k->last = op;
+}
+
+static void line_drop(struct connecting *op) {
+  struct connector *k = op->connector;
+  if (op->prev)
+    op->prev->next = op->next;
+  else
+    k->first = op->next;
+  if (op->next)
+    op->next->prev = op->prev;
+  else
+    k->last = op->prev;
+  op->next = op->prev = NULL;
+  op->waiting = false;
+}
+
+/* Hands it to libcurl. */
+static CURLMcode begin(struct connecting *op) {
+  struct connector *k = op->connector;
+  if (!op_equip(op))
+    return CURLM_OUT_OF_MEMORY;
+  settle(op);
+  point_to(op);
+  CURLMcode rc = curl_multi_add_handle(k->loop.multi, op->easy);
+  op->added = op->attempting = rc == CURLM_OK;
+  k->n_attempts += op->attempting;
+  return rc;
+}
+
+static void finished_add(struct connecting *op, CURLcode result) {
+  struct connector *k = op->connector;
+  op->result = result;
+  op->finished = true;
+  op->prev = NULL;
+  op->next = k->finished;
+  if (op->next)
+    op->next->prev = op;
+  k->finished = op;
+}
+
+/* The next in line have their turn. One that libcurl refuses is told with the next results. */
+static void attempt_over(struct connecting *op) {
+  struct connector *k = op->connector;
+  if (!op->attempting)
+    return;
+  op->attempting = false;
+  k->n_attempts--;
+  while (k->first && k->n_attempts < MAX_ATTEMPTS) {
+    struct connecting *next = k->first;
+    line_drop(next);
+    if (begin(next) != CURLM_OK)
+      finished_add(next, CURLE_FAILED_INIT);
   }
 }
 
 /* The handle has no connection any more: for the next one, or away with it. */
 static void op_retire(struct connecting *op) {
   struct connector *k = op->connector;
+  attempt_over(op);
+  if (op->waiting)
+    line_drop(op);
   if (op->added)
     curl_multi_remove_handle(k->loop.multi, op->easy);
   op->added = op->given = op->finished = false;
@@ -134,7 +228,7 @@ static void op_retire(struct connecting *op) {
   op->ssl = NULL;
   op->fd = CURL_SOCKET_BAD;
   k->n_live--;
-  if (k->n_spare >= MAX_SPARE) {
+  if (k->n_spare >= MAX_SPARE || !op->easy) {
     op_free(op);
     return;
   }
@@ -163,12 +257,13 @@ static void hand_over(struct connecting *op) {
   char text[CURL_FAILURE_BYTES] = "";
   enum sample_error error = SAMPLE_OK;
   assert(fn);
+  attempt_over(op);
   if (op->result == CURLE_OK)
     op->result = curl_easy_getinfo(op->easy, CURLINFO_ACTIVESOCKET, &op->fd);
   if (op->result == CURLE_OK && op->fd != CURL_SOCKET_BAD) {
     char *address = NULL;
     curl_easy_getinfo(op->easy, CURLINFO_PRIMARY_IP, &address);
-    http_resolve_settle(op->target, address);
+    http_resolve_settle(op->wanted, address);
     curl_loop_forget(op->connector->client, op->fd);
     if (op->ssl) {
       fn(user, op, op->fd, op->ssl, SAMPLE_OK, NULL);
@@ -180,7 +275,7 @@ static void hand_over(struct connecting *op) {
     fn(user, NULL, fd, NULL, SAMPLE_OK, NULL);
     return;
   }
-  error = curl_setup_failure(op->target, op->easy, (int)op->result, op->os_errno, op->said, text);
+  error = curl_setup_failure(op->wanted, op->easy, (int)op->result, op->os_errno, op->said, text);
   op_retire(op);
   fn(user, NULL, -1, NULL, error, text);
 }
@@ -195,13 +290,7 @@ static void after_action(struct curl_loop *loop) {
       continue;
     CURLcode result = msg->data.result;
     curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **)&op);
-    op->result = result;
-    op->finished = true;
-    op->prev = NULL;
-    op->next = k->finished;
-    if (op->next)
-      op->next->prev = op;
-    k->finished = op;
+    finished_add(op, result);
   }
   while (k->finished) {
     struct connecting *op = k->finished;
@@ -236,26 +325,20 @@ int connector_start(struct connector *k, struct http_target *t, connect_fn *fn, 
       return rc;
     k->loop.after = after_action;
   }
-  struct connecting *op = k->spare;
-  if (op) {
-    k->spare = op->next;
-    k->n_spare--;
-    op->next = NULL;
-  } else if (!(op = op_new(k))) {
-    return err_set(err, ERR_IO, "libcurl gives no handle for a connection");
-  }
+  struct connecting *op = op_new(k);
   k->n_live++;
-  settle(op, t);
+  op->wanted = t;
   op->fn = fn;
   op->user = user;
-  op->os_errno = 0;
-  op->said[0] = '\0';
-  CURLMcode rc = curl_multi_add_handle(k->loop.multi, op->easy);
-  if (rc != CURLM_OK) {
-    op_retire(op);
-    return err_set(err, ERR_IO, "libcurl takes no connection: %s", curl_multi_strerror(rc));
+  if (k->n_attempts >= MAX_ATTEMPTS) {
+    line_push(op);
+  } else {
+    CURLMcode rc = begin(op);
+    if (rc != CURLM_OK) {
+      op_retire(op);
+      return err_set(err, ERR_IO, "libcurl takes no connection: %s", curl_multi_strerror(rc));
+    }
   }
-  op->added = true;
   *out = op;
   return 0;
 }

@@ -205,7 +205,8 @@ static bool on_bytes(struct h1_conn *c, char *bytes, size_t n, const struct http
 static void read_reply(struct h1_conn *c, uint64_t stamp_ns) {
   struct h1 *h1 = c->pool->h1;
   struct http_client *client = h1->client;
-  for (int i = 0; i < READS_AT_ONCE; i++) {
+  /* What OpenSSL holds already, no event of the socket will announce. */
+  for (int i = 0; i < READS_AT_ONCE || h1_io_pending(c); i++) {
     struct http_read read = {.loop_ns = stamp_ns, .drained_ns = c->drained_ns};
     uint64_t peeked = http_exchange_wants_peek(c->x) ? kstamp_peek(c->fd) : 0;
     bool full;

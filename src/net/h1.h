@@ -70,6 +70,8 @@ enum { H1_IO_AGAIN = -1, H1_IO_ERROR = -2 };
 /* Up to `len` bytes; 0 = the other side closed; H1_IO_AGAIN; H1_IO_ERROR with *text. *full: there
  * may be more at once. wall_ns of c holds the kernel's stamp. */
 ssize_t h1_io_recv(struct h1_conn *c, char *buf, size_t len, bool *full, const char **text);
+/* Whether TLS holds bytes that it has read and we have not: no event will tell of them. */
+bool h1_io_pending(const struct h1_conn *c);
 /* Sends on from c->out_part, out_offset. 0 = all sent, H1_IO_AGAIN, H1_IO_ERROR (c->send_error). */
 int h1_io_send(struct h1_conn *c);
 /* The request line and headers into x->head. */

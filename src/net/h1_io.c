@@ -15,7 +15,8 @@
 #include "base/mem.h"
 #include "net/h1.h"
 
-#define MAX_IOV 64
+#define MAX_IOV 1024  /* what one sendmsg takes */
+#define RECORD_IOV 64 /* looked at for one TLS record */
 
 /* ---- the head ---- */
 
@@ -114,8 +115,8 @@ static int send_plain(struct h1_conn *c) {
  * again when a write has to be repeated, as OpenSSL demands. */
 static const char *next_record(struct h1_conn *c, size_t *len) {
   struct h1 *h1 = c->pool->h1;
-  struct iovec iov[MAX_IOV];
-  size_t n = gather(c, iov, MAX_IOV);
+  struct iovec iov[RECORD_IOV];
+  size_t n = gather(c, iov, RECORD_IOV);
   *len = 0;
   if (!n)
     return NULL;
@@ -232,6 +233,10 @@ ssize_t h1_io_recv(struct h1_conn *c, char *buf, size_t len, bool *full, const c
   *text = NULL;
   *full = false;
   return c->ssl ? recv_tls(c, buf, len, full, text) : recv_plain(c, buf, len, full, text);
+}
+
+bool h1_io_pending(const struct h1_conn *c) {
+  return c->ssl && SSL_has_pending(c->ssl);
 }
 
 /* ---- below TLS ---- */

@@ -407,6 +407,43 @@ static void failure_texts(void **state) {
   net_stop(&n);
 }
 
+/* More than libcurl is given at once: those in line have their turn when others are done, refused
+ * or given up, and can be given up themselves. */
+#define CROWD 600
+static void crowd(void **state) {
+  (void)state;
+  struct net n;
+  struct peer p = {.text = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"};
+  struct http_request *r = mem_calloc(CROWD, sizeof *r);
+  peer_start(&p, peer_close);
+  for (int round = 0; round < 3; round++) {
+    int gone = 0;
+    net_start(&n, NULL);
+    struct http_target *t =
+        net_target(&n, "http", "127.0.0.1", round == 1 ? 1 : p.port, NULL); /* nobody is at 1 */
+    for (size_t i = 0; i < CROWD; i++) {
+      net_request(&n, &r[i], t, "GET", "/");
+      net_send(&n, &r[i]);
+    }
+    for (size_t i = 0; i < CROWD; i++) {
+      bool give_up = round == 2 ? i < 590 : i % 60 == 7;
+      if (!give_up)
+        continue;
+      http_request_cancel(&r[i], SAMPLE_CANCELLED);
+      gone++;
+    }
+    net_wait(&n, CROWD - gone);
+    for (size_t i = 0; i < CROWD; i++) {
+      if (r[i].error != SAMPLE_CANCELLED)
+        assert_int_equal(r[i].error, round == 1 ? SAMPLE_CONNECT : SAMPLE_OK);
+      http_request_free(&r[i]);
+    }
+    net_stop(&n);
+  }
+  peer_stop(&p);
+  mem_free(r);
+}
+
 static int make_files(void **state) {
   (void)state;
   struct net warm;
@@ -436,6 +473,7 @@ int main(void) {
       cmocka_unit_test(many_tls_connections),
       cmocka_unit_test(cancelled_handshake),
       cmocka_unit_test(failure_texts),
+      cmocka_unit_test(crowd),
   };
   return cmocka_run_group_tests(tests, make_files, remove_files);
 }
