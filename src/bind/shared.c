@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "bind/bind.h"
+#include "bind/gen.h"
 #include "bind/hold.h"
 #include "bind/text.h"
 #include "run/state.h"
@@ -310,10 +311,24 @@ static int build(lua_State *L) { /* (fn, held tree) */
   return 0;
 }
 
+/* Texts are made for a tokenizer, so what was made for another one (when the plan was read, before
+ * the fleet was known) is another thing. */
+static MAY_RAISE const char *push_key(lua_State *L, int index) {
+  struct gen_tokens tokens = bind_gen_tokens(L);
+  if (tokens.exact && tokens.bytes_per_token == 1)
+    lua_pushvalue(L, index);
+  else
+    lua_pushfstring(L, "%s, at %f bytes a token", lua_tostring(L, index),
+                    (lua_Number)tokens.bytes_per_token);
+  return lua_tostring(L, -1);
+}
+
 int bind_shared(lua_State *L) {
-  const char *name = luaL_checkstring(L, 1);
+  luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TFUNCTION);
   lua_settop(L, 2);
+  const char *name = push_key(L, 1);
+  lua_replace(L, 1);
   struct store *store = store_for(L);
   const struct state *s = state_of(L);
   struct shared *tree = bind_hold_shared(L);
