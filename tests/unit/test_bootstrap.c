@@ -227,6 +227,10 @@ static void no_interval_where_there_is_none(void **state) {
   assert_true(bootstrap_interval(rows, 1, 0, 40, 1000000, &lo, &hi));
   check_near(lo, 0.025 * 39, 1e-4);
   check_near(hi, 0.975 * 39, 1e-4);
+  /* Few sessions widen it: 8 of them, tail = Phi(−√(8/7) t(0.975; 7)) = Phi(−2.5279) */
+  assert_true(bootstrap_interval(rows, 1, 0, 40, 8, &lo, &hi));
+  check_near(lo, 0.005738 * 39, 1e-4);
+  check_near(hi, 39 - 0.005738 * 39, 1e-4);
   assert_int_equal(bootstrap_replicates(1000), 1000);
   assert_int_equal(bootstrap_replicates(10000000), 200);
 }

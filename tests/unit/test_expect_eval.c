@@ -120,6 +120,19 @@ static void what_cannot_be_judged_is_not_met(void **state) {
   table_free(t);
 }
 
+static void exactly_enough_samples_are_enough(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  for (uint32_t i = 0; i < 9; i++)
+    row_add(t, row_ok(i, 1, 0, 5, 5));
+  table_finish(t);
+  check_not(t, "ttft p50 < 1s", "too few samples: p50 of ttft needs 10, there are 9");
+  row_add(t, row_ok(9, 1, 0, 5, 5));
+  table_finish(t);
+  check_met(t, "ttft p50 < 1s", 0.005);
+  table_free(t);
+}
+
 static void rates(void **state) {
   (void)state;
   struct table *t = plain_table();
@@ -221,6 +234,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bounds),
       cmocka_unit_test(what_cannot_be_judged_is_not_met),
+      cmocka_unit_test(exactly_enough_samples_are_enough),
       cmocka_unit_test(rates),
       cmocka_unit_test(equivalence_is_judged_on_intervals),
       cmocka_unit_test(a_histogram_gives_no_interval),

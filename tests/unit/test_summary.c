@@ -243,6 +243,53 @@ static void few_samples_refuse_percentiles(void **state) {
   table_free(t);
 }
 
+static void exactly_enough_samples_are_enough(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t n;
+    const char *path;
+  } cases[] = {{10, "metrics.ttft.p50"},
+               {50, "metrics.ttft.p90"},
+               {100, "metrics.ttft.p95"},
+               {500, "metrics.ttft.p99"}};
+  for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+    for (uint32_t less = 0; less < 2; less++) {
+      struct table *t = table_new(0);
+      for (uint32_t k = 0; k < cases[i].n - less; k++)
+        row_add(t, row_ok(k, 1, 0, k + 1, 1));
+      table_finish(t);
+      struct value s = build(t, NULL, 0);
+      if (less)
+        check_null(&s, cases[i].path);
+      else
+        assert_true(num(&s, cases[i].path) > 0);
+      value_free(&s);
+      table_free(t);
+    }
+}
+
+static void failures_count_as_samples_and_have_no_ratio(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  for (uint32_t i = 0; i < 99; i++) {
+    struct sample *s = i < 95 ? row_tokens(row_ok(i, 1, 0, i + 1, 1), 100, 5, 50)
+                              : row_failed(i, 1, 0, SAMPLE_RESET);
+    s->chosen = mem_strdup("r0");
+    row_add(t, s);
+  }
+  row_add(t, row_failed(3, 1, 0, SAMPLE_RESET));
+  table_finish(t);
+  struct value s = build(t, NULL, 0);
+  check_num(&s, "as_infinity.ttft.n", 100); /* 95 good ones alone give no p95 */
+  check_num(&s, "as_infinity.ttft.p90", 0.0901);
+  assert_string_equal(value_to_string(at(&s, "as_infinity.ttft.reason.p95")), "infinite");
+  check_num(&s, "replicas.0.requests", 99);
+  check_num(&s, "replicas.0.failed", 4);
+  check_num(&s, "replicas.0.cached_ratio", 0.5);
+  value_free(&s);
+  table_free(t);
+}
+
 static void an_empty_run_is_still_a_summary(void **state) {
   (void)state;
   struct table *t = table_new(0);
@@ -348,6 +395,8 @@ int main(void) {
       cmocka_unit_test(distributions),
       cmocka_unit_test(turns_and_replicas),
       cmocka_unit_test(few_samples_refuse_percentiles),
+      cmocka_unit_test(exactly_enough_samples_are_enough),
+      cmocka_unit_test(failures_count_as_samples_and_have_no_ratio),
       cmocka_unit_test(an_empty_run_is_still_a_summary),
       cmocka_unit_test(expectations_are_in_it),
       cmocka_unit_test(four_shards_equal_one),

@@ -112,6 +112,11 @@ static void too_many_gaps_become_a_histogram(void **state) {
   assert_int_equal(t->arm_hists[0]->itl_token.n, 600);
   assert_int_equal(t->arm_hists[0]->itl.min, 10000);
   assert_int_equal(t->arm_hists[1]->itl.max, 16000000);
+  struct sample *odd = row_ok(1, 1, 0, 1, 1);
+  odd->arm = "b";
+  set_gaps(odd, (const uint64_t[]){5}, (const int32_t[]){2}, 1);
+  row_add(t, odd);
+  assert_int_equal(t->arm_hists[2]->itl_token.max, 3); /* 2.5 ns */
   check_near(hist_mean(&t->arm_hists[0]->itl_token) * 2, hist_mean(&t->arm_hists[0]->itl), 15000);
   table_free(t);
 }
@@ -132,6 +137,18 @@ static void sessions_are_numbered_by_id(void **state) {
     assert_int_equal(t->rows[i].cluster, want[i] + (ids[i] > 6));
   assert_int_equal(t->sessions[0].cluster, 2);
   assert_int_equal(t->values[0].cluster, 1);
+  table_free(t);
+}
+
+static void numbers_may_have_holes(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  static const uint64_t ids[] = {0, 1, 3, 4};
+  for (size_t i = 0; i < 4; i++)
+    row_add(t, row_ok(ids[i], 1, 0, 1, 1));
+  table_finish(t);
+  for (uint32_t i = 0; i < 4; i++)
+    assert_int_equal(t->rows[i].cluster, i);
   table_free(t);
 }
 
@@ -209,6 +226,7 @@ int main(void) {
       cmocka_unit_test(gaps_of_good_measured_requests_are_kept),
       cmocka_unit_test(too_many_gaps_become_a_histogram),
       cmocka_unit_test(sessions_are_numbered_by_id),
+      cmocka_unit_test(numbers_may_have_holes),
       cmocka_unit_test(the_window_clips),
       cmocka_unit_test(arms_have_their_own_windows),
       cmocka_unit_test(probes_merge),

@@ -147,6 +147,25 @@ static void rows_are_on_disk_while_it_runs(void **state) {
   writer_delete(w);
 }
 
+static void a_full_batch_goes_by_itself(void **state) {
+  (void)state;
+  struct writer *w = start(dir);
+  struct recorder *r = recorder_new(w, 0);
+  for (int i = 0; i < 300; i++)
+    recorder_sample(r, row_ok((uint64_t)i, 1, 0, 1, 1));
+  struct live live = {0};
+  for (int i = 0; i < 2000 && !live.rows_written; i++) {
+    clock_sleep_ns(MS);
+    writer_live(w, &live);
+  }
+  assert_int_equal(live.rows_written, 256);
+  recorder_delete(r);
+  struct err err;
+  check_ok(writer_stop(w, &err), &err);
+  assert_int_equal(writer_table(w)->n_rows, 300);
+  writer_delete(w);
+}
+
 /* Past RLIMIT_FSIZE a write fails as on a full disk. */
 static void a_full_disk_is_said_once_and_the_run_goes_on(void **state) {
   (void)state;
@@ -256,6 +275,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(four_workers_one_file),
       cmocka_unit_test(rows_are_on_disk_while_it_runs),
+      cmocka_unit_test(a_full_batch_goes_by_itself),
       cmocka_unit_test(a_full_disk_is_said_once_and_the_run_goes_on),
       cmocka_unit_test(dev_full),
       cmocka_unit_test(no_folder_no_writer),
