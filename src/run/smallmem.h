@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-#define SMALLMEM_STEP 16u
+#define SMALLMEM_STEP ((size_t)16)
 #define SMALLMEM_CLASSES 128u /* blocks up to 2 KiB: a request's userdata is one */
 
 struct smallmem_free;

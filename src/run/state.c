@@ -3,6 +3,7 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -135,8 +136,10 @@ static bool next_frame(lua_State *from, int *level, lua_Debug *ar) {
 
 void state_add_frames(lua_State *L, lua_State *from, int level, bool always) {
   lua_Debug ar;
-  int second = level;
-  if (!always && (!next_frame(from, &second, &ar) || !next_frame(from, &second, &ar)))
+  int ahead = level, n = 0;
+  while (n < 2 && next_frame(from, &ahead, &ar))
+    n++;
+  if (!always && n < 2)
     return;
   luaL_checkstack(L, 6, "traceback");
   for (int shown = 0; shown < 12 && next_frame(from, &level, &ar); shown++) {
@@ -181,7 +184,7 @@ static void on_count(lua_State *L, lua_Debug *ar) {
       return;
     s->stopped = true;
     lua_pushfstring(L, "ran for %f s without waiting, so it was stopped",
-                    (lua_Number)(ran_ns / NS_PER_MS) / 1000);
+                    floor((double)ran_ns / 1e6) / 1e3);
     state_add_frames(L, L, 0, true);
     snprintf(s->stop_text, sizeof s->stop_text, "%s", lua_tostring(L, -1));
     if (s->running)

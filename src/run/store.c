@@ -142,7 +142,7 @@ struct entry {
   char *message;
 };
 
-/* An owner that is blocked until an entry is built; on the blocked thread's stack. */
+/* An owner that is blocked until an entry is built. */
 struct waiter {
   struct waiter *next;
   const void *owner;
@@ -215,14 +215,16 @@ static bool needs_itself(const struct store *s, const struct entry *e, const voi
 }
 
 static void wait_for(struct store *s, const struct entry *e, const void *owner) {
-  struct waiter w = {.next = s->waiters, .owner = owner, .entry = e};
-  s->waiters = &w;
+  struct waiter *w = MEM_NEW(struct waiter);
+  *w = (struct waiter){.next = s->waiters, .owner = owner, .entry = e};
+  s->waiters = w;
   while (e->state == ENTRY_BUILDING)
     pthread_cond_wait(&s->changed, &s->mutex);
   struct waiter **at = &s->waiters;
-  while (*at != &w)
+  while (*at != w)
     at = &(*at)->next;
-  *at = w.next;
+  *at = w->next;
+  mem_free(w);
 }
 
 int store_enter(struct store *s, const char *name, const void *owner, enum store_answer *answer,
