@@ -130,8 +130,10 @@ static MAY_RAISE void spread_options(lua_State *L, const char *what) {
     if (lua_type(L, -2) == LUA_TSTRING)
       found = bsearch(lua_tostring(L, -2), option_names, N_OPTIONS, sizeof *option_names,
                       compare_names);
-    if (!found)
+    if (!found) {
       bind_check_options(L, AT_OPTIONS, what, option_names, N_OPTIONS); /* names it, and raises */
+      return;
+    }
     lua_replace(L, AT_SLOTS + (int)(found - option_names));
   }
 }

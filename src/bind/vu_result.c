@@ -27,8 +27,11 @@ static MAY_RAISE void set_seconds(lua_State *L, const char *field, uint64_t from
 
 /* headers: lower-case names; of repeated ones the values are joined with ", ". */
 static MAY_RAISE void set_headers(lua_State *L, const struct http_request *r) {
-  lua_newtable(L);
   const char *p = r->response_headers.len ? r->response_headers.data : "", *end;
+  int lines = 0;
+  for (const char *q = p; (q = strchr(q, '\n')); q++)
+    lines++;
+  lua_createtable(L, 0, lines);
   for (; (end = strchr(p, '\n')); p = end + 1) {
     const char *colon = memchr(p, ':', (size_t)(end - p));
     if (!colon)
