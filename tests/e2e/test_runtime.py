@@ -152,6 +152,23 @@ def test_ctrl_c_keeps_what_was_taken(work):
             assert os.path.exists(os.path.join(result.folder, name)), name
 
 
+def test_ctrl_c_in_every_phase(work):
+    """During set-up, in the warm-up, in the drain: files complete, status 130, nothing hangs."""
+    phases = {
+        "set-up": ('perigee.open { rate = 5, duration = "30s" }', "  setup = function(vu) vu:sleep(20) end,"),
+        "warm-up": ('perigee.open { rate = 5, duration = "30s", warmup = "30s" }', ""),
+        "drain": ('perigee.open { rate = 50, duration = "500ms" }', '  drain = "30s",'),
+    }
+    for name, (load, more) in phases.items():
+        session = "    vu:sleep(20)\n" if name == "drain" else TURN
+        with Server(good) as server:
+            result = interrupt(work, server, plan(load, session, more))
+            eq(result.status, 130, f"{name}: {result.err}")
+            eq(result.summary["interrupted"], True, name)
+            result.rows  # every line is whole
+            has(result.report().lower(), "interrupted", name)
+
+
 def test_ctrl_c_during_long_requests(work):
     def handler(_request, c):
         c.headers()
