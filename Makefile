@@ -181,12 +181,14 @@ BENCH_BINS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench
 
 $(BUILD)/bench/%: tests/bench/%.c $(ARCHIVE)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(LDFLAGS) $(ARCHIVE) $(SYS_LIBS)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(LDFLAGS) $(ARCHIVE) $(SYS_LIBS)
 
 bench-bins: $(BENCH_BINS)
 
-bench: $(BIN) bench-bins ## measure speed and accuracy against the targets, side by side (BENCH="row row" for some)
-	@tests/bench/run $(BENCH)
+bench: $(BUILD)/.deps-test ## measure speed and accuracy against the targets, side by side (BENCH="row row" for some)
+	@$(MAKE) --no-print-directory all bench-bins
+	@BUILD=$(BUILD) tests/bench/run $(BENCH)
 
 # --------------------------------------------------------------------------------------- checks
 

@@ -190,6 +190,11 @@ class PerigeeRun:
     def metric(self, name):
         return self.summary["metrics"][name]
 
+    def worker_cpu_s(self):
+        """CPU of the worker's thread between the start of the load and its end: the report is not in it."""
+        window = self.run["window"]
+        return self.check("worker_cpu") * (window["end_ns"] - window["start_ns"]) / 1e9
+
     def check(self, name):
         return next((c["figure"] for c in self.summary["checks"] if c["name"] == name), None)
 

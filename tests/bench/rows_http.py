@@ -48,8 +48,7 @@ def lua_sessions(server, folder, connections, seconds):
     requests = r.summary["requests"]
     if requests["failed"]:
         raise Failed(f"{requests['failed']} requests failed: {requests['by_error']}")
-    cpu = r.check("worker_cpu")
-    return Rate(requests["ok"] / seconds, cpu * seconds * 1e6 / requests["ok"], share)
+    return Rate(requests["ok"] / seconds, r.worker_cpu_s() * 1e6 / requests["ok"], share)
 
 
 def add_ratio(ctx, row, case, ours, theirs, target, name="wrk"):
