@@ -26,13 +26,19 @@ static bool boolean_option(lua_State *L, int index, const char *name, const char
 static int json_lua_decode(lua_State *L) {
   bool drop = boolean_option(L, 2, "drop_null", "json.decode");
   lua_settop(L, 1);
-  const struct blob *text =
-      text_blob(bind_check_text_node(L, 1, "json.decode: the text"), bind_gen_tokens(L));
-  if (bind_read_json(L, text->data, text->len, !drop))
+  size_t len;
+  const char *text = lua_type(L, 1) == LUA_TSTRING ? lua_tolstring(L, 1, &len) : NULL;
+  if (!text) {
+    const struct blob *blob =
+        text_blob(bind_check_text_node(L, 1, "json.decode: the text"), bind_gen_tokens(L));
+    text = blob->data;
+    len = blob->len;
+  }
+  if (bind_read_json(L, text, len, !drop))
     return 1;
   struct value *v = bind_scratch_value(L);
   struct err err;
-  if (json_parse(text->data, text->len, v, &err)) {
+  if (json_parse(text, len, v, &err)) {
     lua_pushnil(L);
     lua_pushstring(L, err.text);
     return 2;

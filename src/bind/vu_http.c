@@ -425,6 +425,8 @@ static int op_resumed(lua_State *L, struct vu *vu) {
   if (r->error == SAMPLE_OK) {
     vu_push_result(L, r, op->replica != NO_REPLICA ? f->replicas[op->replica].id : NULL);
     free_op(op, SAMPLE_CANCELLED); /* now, not when the collector comes by */
+    lua_pushnil(L);
+    lua_setmetatable(L, AT_OP); /* which then has nothing to call */
     return 1;
   }
   if (!op->tries) {
