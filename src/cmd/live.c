@@ -58,23 +58,25 @@ static const char *phase_word(const struct run_snapshot *s) {
 }
 
 static void compose(struct buf *b, const struct live_line *l, const struct run_snapshot *s) {
-  buf_printf(b, "%-8s ", phase_word(s));
+  buf_puts(b, phase_word(s));
   add_seconds(b, "", s->elapsed_s);
+  if (!isnan(s->left_s)) {
+    add_seconds(b, ",", s->left_s);
+    buf_puts(b, " left");
+  }
   buf_printf(b, " · sessions %llu active, %llu done", (unsigned long long)s->sessions_active,
              (unsigned long long)s->live.sessions_ended);
   if (s->sessions_bound)
     buf_printf(b, " of %llu", (unsigned long long)s->sessions_bound);
-  buf_printf(b, " · requests %llu, %.3g/s",
-             (unsigned long long)(s->live.requests + s->live.other_requests), l->rate);
+  buf_printf(b, " · requests %llu, %.3g/s, %llu failed",
+             (unsigned long long)(s->live.requests + s->live.other_requests), l->rate,
+             (unsigned long long)(s->live.failed + s->live.other_failed));
   if (s->live.ttft_n) {
     add_seconds(b, " · TTFT p50", s->live.ttft_p50_s);
     add_seconds(b, ", p95", s->live.ttft_p95_s);
   }
   if (l->token_rate >= 1)
-    buf_printf(b, " · %.3g tokens/s", l->token_rate);
-  buf_printf(b, " · failed %llu", (unsigned long long)(s->live.failed + s->live.other_failed));
-  if (!isnan(s->left_s))
-    add_seconds(b, " ·", s->left_s), buf_puts(b, " left");
+    buf_printf(b, " · %.0f tokens/s", l->token_rate);
 }
 
 /* Cuts to `columns` characters, at a character's start. */
