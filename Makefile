@@ -32,7 +32,8 @@ ARCHIVE := $(BUILD)/libperigee.a
 BIN := $(BUILD)/perigee
 
 # A unit test belongs to the layer of the .c file it is named after; those of absent layers stay out.
-UNIT_NAMES := $(if $(T),$(T),$(sort $(foreach f,$(notdir $(SRCS:.c=)),$(if $(wildcard tests/unit/test_$(f).c),test_$(f)))))
+ALL_UNITS := $(sort $(foreach f,$(notdir $(SRCS:.c=)),$(if $(wildcard tests/unit/test_$(f).c),test_$(f))))
+UNIT_NAMES := $(if $(T),$(filter $(ALL_UNITS),$(T)),$(ALL_UNITS))
 UNIT_BINS := $(UNIT_NAMES:%=$(BUILD)/unit/%)
 
 # `make V=1` shows whole commands.
@@ -46,8 +47,8 @@ $(error packages are missing; run `make deps` first (it installs them, or says h
 endif
 endif
 
-.PHONY: all help deps deps-test demo test check unit lua-test e2e clock-test soak bench bench-bins asan tsan alloc-test fuzz \
-	fuzz-short install uninstall clean format docs lint tidy
+.PHONY: all help deps deps-test demo test check unit lua-test e2e clock-test soak bench bench-bins asan tsan fuzz \
+	fuzz-short install uninstall clean format docs tidy asan-bins tsan-bins fuzz-bins unit-bins FORCE
 
 all: $(BIN)
 
@@ -134,47 +135,52 @@ $(BUILD)/unit/%: tests/unit/%.c tests/unit/check.h $(ARCHIVE)
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -Itests/unit -MMD -MP -MF $@.d -o $@ $< $(LDFLAGS) $(ARCHIVE) -lcmocka $(SYS_LIBS)
 
-unit: $(UNIT_BINS) ## build and run the unit tests (T=test_name for one)
+unit: ## build and run the unit tests (T=test_name for one)
 	@tests/run --unit-bins "$(UNIT_BINS)"
 
 unit-bins: $(UNIT_BINS)
 
-lua-test: $(BIN) ## the Lua specs, inside the engine
+lua-test: ## the Lua specs, inside the engine
 	@tests/run --only lua
 
-e2e: $(BIN) ## end-to-end tests on the built-in fleet
+e2e: ## end-to-end tests on the built-in fleet
 	@tests/run --only e2e
 
-clock-test: $(BIN) ## checks with a clock, one after another, best of three
+clock-test: ## checks with a clock, one after another, best of three
 	@tests/run --only clock
 
-soak: $(BIN) ## the long tests (minutes to hours; SOAK=seconds)
+soak: ## the long tests (minutes to hours; SOAK=seconds)
 	@tests/run --only soak
 
+# Sanitized binaries lie below $(BUILD), so several builds can be tried side by side.
 asan: ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory BUILD=build/asan OPT="-O1" SAN="-fsanitize=address,undefined -fno-sanitize-recover=all" all unit-bins
-	@BUILD=build/asan tests/run --sanitized asan
+	@tests/run --only asan
 
-tsan: ## the suite under ThreadSanitizer
-	@$(MAKE) --no-print-directory BUILD=build/tsan OPT="-O1" SAN="-fsanitize=thread" all unit-bins
-	@BUILD=build/tsan tests/run --sanitized tsan
+tsan: ## what has threads, under ThreadSanitizer
+	@tests/run --only tsan
+
+asan-bins:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan OPT=-O1 SAN="-fsanitize=address,undefined -fno-sanitize-recover=all" all unit-bins
+
+tsan-bins:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan OPT=-O1 SAN="-fsanitize=thread" all unit-bins
 
 # Fuzzers: tests/fuzz/fuzz_X.c, corpus in tests/fuzz/corpus/X. clang only.
 FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
 
 fuzz-bins:
-	@$(MAKE) --no-print-directory BUILD=build/fuzz CC=clang-14 OPT="-O1" SAN="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" $(FUZZ_NAMES:%=build/fuzz/bin/%)
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=clang-14 OPT="-O1" SAN="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" $(FUZZ_NAMES:%=$(BUILD)/fuzz/bin/%)
 
 $(BUILD)/bin/fuzz_%: tests/fuzz/fuzz_%.c $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(LDFLAGS) $(ARCHIVE) $(SYS_LIBS)
 
 fuzz: fuzz-bins ## run every libFuzzer target for FUZZ_SECONDS each
-	@tests/fuzz/run $(FUZZ_SECONDS)
+	@BUILD=$(BUILD) tests/fuzz/run $(FUZZ_SECONDS)
 
 fuzz-short: fuzz-bins ## every fuzzer over its corpus and for a few seconds
-	@tests/fuzz/run 5
+	@BUILD=$(BUILD) tests/fuzz/run 5
 
 # Programs of the bench: peers and micro-measurements.
 BENCH_BINS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))
@@ -195,8 +201,18 @@ bench: $(BUILD)/.deps-test ## measure speed and accuracy against the targets, si
 check: $(BUILD)/.deps-test ## format, layers, tidy, cppcheck, luacheck, docs
 	@tests/lint/run
 
+# One stamp per source that passed, made again when it or a header of it changed.
+TIDY_OK := $(patsubst src/%.c,$(BUILD)/tidy/%.ok,$(wildcard src/*.c) $(SRCS))
+$(BUILD)/tidy/%.ok: $(BUILD)/obj/%.o .clang-tidy
+	@mkdir -p $(@D)
+	$(call say,TIDY,src/$*.c)
+	$(Q)clang-tidy-14 --quiet src/$*.c -- $(CPPFLAGS) $(SYS_CFLAGS) -std=c11 2>$@.log || { cat $@.log; exit 1; }
+	@touch $@
+
+tidy: $(TIDY_OK)
+
 format: ## rewrite the C sources in house format
-	@clang-format-14 -i $$(git ls-files 'src/*.[ch]' 'tests/*.[ch]'; git ls-files -o --exclude-standard 'src/*.[ch]' 'tests/*.[ch]')
+	@clang-format-14 -i $$(git ls-files -co --exclude-standard 'src/*.[ch]' 'tests/*.[ch]')
 
 docs: $(BIN) ## write lua/README.md from lua/meta/perigee.lua
 	@$(BIN) lua tests/lint/docs.lua lua/meta/perigee.lua > lua/README.md
