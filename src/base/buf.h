@@ -31,7 +31,7 @@ NODISCARD int buf_reserve(struct buf *b, size_t len);
  * as no memory is needed: rows and bodies are made of many small pieces. */
 void buf_put_more(struct buf *b, const void *data, size_t len); /* buf_put's other half */
 static inline void buf_put(struct buf *b, const void *data, size_t len) {
-  if (len >= b->cap - b->len || len > b->max - b->len) {
+  if (!b->data || len >= b->cap - b->len || len > b->max - b->len) {
     buf_put_more(b, data, len);
     return;
   }

@@ -24,7 +24,7 @@ enum err_code {
 };
 
 struct err {
-  int code;       /* the same value the function returned */
+  int code;        /* the same value the function returned */
   char text[1024]; /* NUL-terminated, cut at a UTF-8 boundary when too long */
 };
 

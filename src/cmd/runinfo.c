@@ -49,7 +49,7 @@ static void describe_fleet(const struct runjob *job, char *out, size_t size) {
     n = snprintf(out, size, "gateway %s%s", f->gateway, f->n_replicas ? "; " : "");
   for (size_t i = 0; i < f->n_replicas && n < (int)size; i++) {
     if (i == 4) {
-      n += snprintf(out + n, size - (size_t)n, ", and %zu more", f->n_replicas - 4);
+      snprintf(out + n, size - (size_t)n, ", and %zu more", f->n_replicas - 4);
       break;
     }
     n += snprintf(out + n, size - (size_t)n, "%s%s %s", i ? ", " : "", f->replicas[i].id,
@@ -107,13 +107,14 @@ static struct value command_line(const struct runjob *job) {
   for (int i = 0; i < job->argc; i++) {
     const char *a = job->argv[i];
     char masked[256];
+    bool next = strcmp(a, "--header") == 0;
     const char *header = mask_next ? a : strncmp(a, "--header=", 9) == 0 ? a + 9 : NULL;
     if (header) {
       snprintf(masked, sizeof masked, "%.*s%.*s: ***", (int)(header - a), a,
                (int)strcspn(header, ":"), header);
       a = masked;
     }
-    mask_next = strcmp(job->argv[i], "--header") == 0;
+    mask_next = next;
     value_push(&list, value_cstring(a));
   }
   return list;

@@ -11,9 +11,9 @@
 #include "io/httpd_parse.h"
 
 /* One read takes up to this much. */
-#define HTTPD_READ_BYTES (64 * 1024)
+#define HTTPD_READ_BYTES ((size_t)64 * 1024)
 /* Bytes of later requests kept while one is being answered; beyond, the socket is not read. */
-#define HTTPD_AHEAD_BYTES (256 * 1024)
+#define HTTPD_AHEAD_BYTES ((size_t)256 * 1024)
 /* A connection that we ended is cut when its client sends nothing for so long, or does not end its
  * side at all. */
 #define HTTPD_LINGER_NS NS_PER_S

@@ -12,9 +12,9 @@
 #include "base/mem.h"
 
 /* What a request leaves behind for the next one; more than this goes back to the system. */
-#define KEEP_BYTES (16 * 1024)
+#define KEEP_BYTES ((size_t)16 * 1024)
 /* Taken at once when the length is announced; a client's word alone is worth no more. */
-#define TRUST_BYTES (1024 * 1024)
+#define TRUST_BYTES ((size_t)1024 * 1024)
 /* ": " and the line's end */
 #define LINE_BYTES 4
 

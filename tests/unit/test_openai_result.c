@@ -25,7 +25,7 @@ static void test_sorted(void **state) {
   assert_int_equal(r.n_choices, 12);
   assert_int_equal(r.n_tool_calls, 12);
   for (int i = 0; i < 12; i++) {
-    char text[8];
+    char text[16];
     snprintf(text, sizeof text, "t%d", i);
     assert_int_equal(r.choices[i].index, i);
     assert_string_equal(r.choices[i].text.data, text);
