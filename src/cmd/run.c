@@ -234,8 +234,7 @@ static void clean(struct runjob *job) {
   char how[80];
   if (job->has_sim)
     simchild_stop(&job->sim, how, sizeof how);
-  if (job->ran)
-    run_result_free(&job->result);
+  run_result_free(&job->result);
   writer_delete(job->writer);
   log_set_sink(-1);
   if (job->log_fd >= 0)

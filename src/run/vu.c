@@ -221,6 +221,12 @@ int vu_new(struct state *s, const struct vu_start *start, struct vu **out, struc
 
 struct vu_task *vu_spawn(lua_State *L, struct vu *parent, int n_args) {
   struct state *s = parent->state;
+  if (parent->depth >= VU_MAX_DEPTH) {
+    state_push_where(L);
+    lua_pushfstring(L, "children of children may go %d levels deep, no further", VU_MAX_DEPTH);
+    lua_concat(L, 2);
+    lua_error(L);
+  }
   struct vu_task *t = lua_newuserdatauv(L, sizeof *t, 1);
   *t = (struct vu_task){.spawner = parent};
   luaL_setmetatable(L, VU_TASK_TYPE);
@@ -242,6 +248,7 @@ struct vu_task *vu_spawn(lua_State *L, struct vu *parent, int n_args) {
   vu->kind = VU_CHILD;
   vu->root = parent->root;
   vu->parent = parent;
+  vu->depth = parent->depth + 1;
   vu->next = parent->children;
   if (vu->next)
     vu->next->prev = vu;

@@ -21,6 +21,9 @@
 enum vu_kind { VU_SESSION, VU_SETUP, VU_TEARDOWN, VU_CHILD };
 enum vu_phase { VU_READY, VU_RUNNING, VU_WAITING, VU_JOINING };
 
+/* A child of a child of …: ending a family goes down the C stack, and no agent is so deep. */
+#define VU_MAX_DEPTH 100
+
 struct vu_outcome {
   enum sample_error error; /* SAMPLE_OK, or the class that ended it */
   char *detail;            /* for a person; owned, NULL = nothing to say */
@@ -67,6 +70,7 @@ struct vu {
   /* family */
   struct vu *root, *parent; /* root: itself for a session's own user */
   struct vu *children, *next, *prev;
+  uint32_t depth; /* 0: a session's own user */
   uint32_t awaited;          /* awaited: children that a wait point still waits for */
   bool is_awaited;           /* by the parent */
   bool fail_fast;            /* a failing awaited child cancels the others */
@@ -116,8 +120,8 @@ struct vu_start {
  * ERR_LIMIT when Lua's memory does not suffice. */
 NODISCARD int vu_new(struct state *s, const struct vu_start *start, struct vu **out,
                      struct err *err);
-/* From a running parent: the top `n_args` + 1 values are a function and its arguments behind the
- * child itself. Replaces them by the task. */
+/* Raises beyond VU_MAX_DEPTH. From a running parent: the top `n_args` + 1 values are a function and
+ * its arguments behind the child itself. Replaces them by the task. */
 MAY_RAISE struct vu_task *vu_spawn(struct lua_State *L, struct vu *parent, int n_args);
 
 /* ---- waiting, for bindings ---- */

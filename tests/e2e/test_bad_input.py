@@ -217,6 +217,19 @@ return perigee.plan {
     has(result.err + result.out + result.report(), "coroutine")
 
 
+def test_children_without_end(work):
+    """A child that spawns a child that spawns a child …: stopped at a stated depth, not by the C stack."""
+    work.write("s.lua", """
+local perigee = require "perigee"
+local function down(vu) vu:spawn(down) end
+return perigee.plan { load = perigee.closed { users = 1, sessions = 2 }, session = down }
+""")
+    result = work.perigee("run", "s.lua", timeout=60)
+    eq(result.status, 99, result.err)
+    has(result.out + result.report(), "levels deep")
+    has(result.out + result.report(), "s.lua:3")
+
+
 def test_certificate_that_does_not_verify(work):
     if subprocess.run(["openssl", "version"], capture_output=True).returncode:
         raise Skip("no openssl command")
