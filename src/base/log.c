@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static int level_now = LOG_WARN;
@@ -59,4 +60,14 @@ void log_line(enum log_level level, const char *fmt, ...) {
   int fd = __atomic_load_n(&sink_fd, __ATOMIC_RELAXED);
   if (fd >= 0)
     write_all(fd, line, len);
+}
+
+void log_keep(const char *line, size_t len) {
+  int fd = __atomic_load_n(&sink_fd, __ATOMIC_RELAXED);
+  if (fd < 0)
+    return;
+  struct iovec parts[2] = {{(void *)(uintptr_t)line, len}, {(void *)(uintptr_t) "\n", 1}};
+  bool whole = len > 0 && line[len - 1] == '\n';
+  if (writev(fd, parts, whole ? 1 : 2) < 0)
+    return; /* as above: a log that cannot be written has nobody to complain to */
 }

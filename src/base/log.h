@@ -19,6 +19,10 @@ void log_set_sink(int fd);
 void log_set_stderr(bool on);
 void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+/* A line for the sink alone, as it is (what a script printed); a line feed is added when missing.
+ */
+void log_keep(const char *line, size_t len);
+
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)
 #define log_info(...) log_line(LOG_INFO, __VA_ARGS__)

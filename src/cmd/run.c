@@ -18,6 +18,13 @@ static int usage(const struct err *err) {
   return cmd_fail("run", EXIT_USAGE, err);
 }
 
+/* print and vu:log of a script: on the terminal, and kept in log.txt. Any thread. */
+static void on_print(void *user, const char *line, size_t len) {
+  struct runjob *job = user;
+  live_print(&job->live, line, len);
+  log_keep(line, len);
+}
+
 static int split_sets(struct runjob *job, struct err *err) {
   const struct options_list *list = &job->options.sets;
   job->sets = mem_calloc(list->n + 1, sizeof *job->sets);
@@ -64,8 +71,8 @@ static int read_script(struct runjob *job, struct err *err) {
                                      .sets = job->sets,
                                      .n_sets = job->n_sets,
                                      .store = job->store,
-                                     .print = live_print,
-                                     .print_user = &job->live};
+                                     .print = on_print,
+                                     .print_user = job};
   rc = bind_plan_load(&job->source, &job->plan, err);
   if (rc)
     return rc;
@@ -184,8 +191,8 @@ static int execute(struct runjob *job, struct err *err) {
                               .no_kernel_stamps = o->no_kernel_stamps,
                               .catch_signals = true,
                               .runaway_ns = (uint64_t)(o->runaway_s * (double)NS_PER_S),
-                              .print = live_print,
-                              .print_user = &job->live,
+                              .print = on_print,
+                              .print_user = job,
                               .progress = on_progress,
                               .progress_user = job};
   job->clock_offset_ns = clock_realtime_offset_ns();

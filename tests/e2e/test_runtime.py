@@ -354,6 +354,18 @@ def test_json_output(work):
         eq(json.loads(result.out)["requests"]["ok"], 3)
 
 
+def test_what_a_script_prints_is_kept(work):
+    session = TURN + '    vu:log("session", vu.session)\n    print("printed by", vu.session)\n'
+    with Server(good) as server:
+        result = run(work, server, plan("perigee.closed { users = 1, sessions = 3 }", session))
+        with open(os.path.join(result.folder, "log.txt"), encoding="utf-8") as f:
+            log = f.read()
+        for k in range(3):
+            has(log, f"printed by\t{k}\n")
+            has(log, f"session {k}" if f"session {k}" in log else f"session\t{k}")
+            has(result.err, f"printed by\t{k}\n")
+
+
 def test_scripts_are_copied_whole(work):
     work.write("lib/helper.lua", "return { n = 3 }\n")
     script = "require 'helper'\n" + plan("perigee.closed { users = 1, sessions = 1 }", TURN)

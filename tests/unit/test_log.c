@@ -20,12 +20,15 @@ static void writes_whole_lines(void **state) {
   memset(long_text, 'x', sizeof long_text - 1);
   long_text[sizeof long_text - 1] = '\0';
   log_error("%s", long_text);
+  log_keep("printed", 7);
+  log_keep("with its end\n", 13);
   char out[8192];
   ssize_t n = read(pipe_fds[0], out, sizeof out - 1);
   assert_true(n > 0);
   out[n] = '\0';
   check_has(out, "perigee: level=warn two lines n=5\nperigee: level=debug seen\n"
                  "perigee: level=error xxx");
+  check_has(out, "\nprinted\nwith its end\n");
   assert_null(strstr(out, "not seen"));
   assert_int_equal(out[n - 1], '\n');
   log_set_sink(-1);
