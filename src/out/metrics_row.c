@@ -49,19 +49,20 @@ double metrics_divisor(const struct metric *metric) {
 double metrics_of_row(const struct metrics *m, const struct metric *metric,
                       const struct table_row *r) {
   bool ok = r->error == SAMPLE_OK, failed = sample_error_failed((enum sample_error)r->error);
+  bool stream = ok && (r->flags & ROW_STREAMED); /* a whole reply has no event, only its end */
   switch (metric->id) {
   case METRIC_TTFT:
-    return ok ? span(r->start, r->first_token) : NAN;
+    return stream ? span(r->start, r->first_token) : NAN;
   case METRIC_TTFT_SCHED:
-    return ok ? span(r->sched, r->first_token) : NAN;
+    return stream ? span(r->sched, r->first_token) : NAN;
   case METRIC_TTFT_SENT:
-    return ok ? span(r->sent, r->first_token) : NAN;
+    return stream ? span(r->sent, r->first_token) : NAN;
   case METRIC_FIRST_VISIBLE:
-    return ok ? span(r->start, r->first_visible) : NAN;
+    return stream ? span(r->start, r->first_visible) : NAN;
   case METRIC_TPOT:
-    return ok ? tpot(r) : NAN;
+    return stream ? tpot(r) : NAN;
   case METRIC_OUTPUT_RATE:
-    return ok ? 1e9 / tpot(r) : NAN;
+    return stream ? 1e9 / tpot(r) : NAN;
   case METRIC_E2E:
     return ok ? span(r->start, r->done) : NAN;
   case METRIC_START_LAG:

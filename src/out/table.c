@@ -63,6 +63,7 @@ void table_free(struct table *t) {
   mem_free(t->tag_values);
   for (int i = 0; i < SAMPLE_ERROR_COUNT; i++) {
     mem_free(t->detail[i]);
+    mem_free(t->other_detail[i]);
     mem_free(t->session_detail[i]);
   }
   mem_free(t->windows);
@@ -183,9 +184,13 @@ static void add_gaps(struct table *t, struct table_row *row, const struct sample
   t->n_gaps += s->n_gaps;
 }
 
-static void keep_detail(char **slot, const char *detail) {
-  if (!*slot && detail && *detail)
-    *slot = mem_strdup(detail);
+/* Rows come as workers hand them over: the first is the one that ended first. */
+static void keep_detail(char **slot, uint64_t *slot_end, const char *detail, uint64_t end) {
+  if (!detail || !*detail || (*slot && end >= *slot_end))
+    return;
+  mem_free(*slot);
+  *slot = mem_strdup(detail);
+  *slot_end = end;
 }
 
 void table_add_sample(struct table *t, const struct sample *s) {
@@ -222,15 +227,19 @@ void table_add_sample(struct table *t, const struct sample *s) {
       .status = (uint16_t)(s->status > 0 && s->status <= UINT16_MAX ? s->status : 0),
       .error = (uint8_t)s->error,
       .cached_state = (uint8_t)s->cached_state,
-      .flags =
-          (uint8_t)((s->measured ? ROW_MEASURED : 0) | (s->is_generation ? ROW_GENERATION : 0) |
-                    (s->policy ? ROW_ROUTED : 0) | (s->fallback ? ROW_FALLBACK : 0)),
+      .flags = (uint8_t)((s->measured ? ROW_MEASURED : 0) |
+                         (s->is_generation ? ROW_GENERATION : 0) | (s->policy ? ROW_ROUTED : 0) |
+                         (s->fallback ? ROW_FALLBACK : 0) | (s->streamed ? ROW_STREAMED : 0)),
   };
-  if (s->measured && s->is_generation && s->error == SAMPLE_OK && s->n_gaps)
+  if (s->measured && s->is_generation && s->streamed && s->error == SAMPLE_OK && s->n_gaps)
     add_gaps(t, row, s);
   t->n_rows++;
   t->has_generation = t->has_generation || s->is_generation;
-  keep_detail(&t->detail[s->error], s->error_detail);
+  if (!s->measured)
+    return;
+  char **details = s->is_generation ? t->detail : t->other_detail;
+  keep_detail(&details[s->error], &t->detail_end[s->is_generation ? 0 : 1][s->error],
+              s->error_detail, s->t[STAMP_DONE]);
 }
 
 void table_add_session(struct table *t, const struct session_record *s) {
@@ -245,7 +254,8 @@ void table_add_session(struct table *t, const struct session_record *s) {
       .error = (uint8_t)s->error,
       .measured = s->measured,
   };
-  keep_detail(&t->session_detail[s->error], s->detail);
+  if (s->measured)
+    keep_detail(&t->session_detail[s->error], &t->detail_end[2][s->error], s->detail, s->end_ns);
 }
 
 void table_add_value(struct table *t, const struct value_record *v) {
@@ -279,20 +289,20 @@ static int compare_u64(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* All different session ids, ascending. */
+/* All different ids of measured sessions, ascending. */
 static uint64_t *session_ids(const struct table *t, size_t *n) {
   size_t all = t->n_rows + t->n_sessions + t->n_values, k = 0;
   uint64_t *ids = mem_resize(NULL, all, sizeof *ids);
   /* Runs of one session are common: dropping neighbours that repeat spares most of the sorting. */
-#define ADD(id)                                                                                    \
-  if (!k || ids[k - 1] != (id))                                                                    \
+#define ADD(measured, id)                                                                          \
+  if ((measured) && (!k || ids[k - 1] != (id)))                                                    \
   ids[k++] = (id)
   for (size_t i = 0; i < t->n_rows; i++)
-    ADD(t->rows[i].session);
+    ADD(t->rows[i].flags & ROW_MEASURED, t->rows[i].session);
   for (size_t i = 0; i < t->n_sessions; i++)
-    ADD(t->sessions[i].session);
+    ADD(t->sessions[i].measured, t->sessions[i].session);
   for (size_t i = 0; i < t->n_values; i++)
-    ADD(t->values[i].session);
+    ADD(t->values[i].measured, t->values[i].session);
 #undef ADD
   qsort(ids, k, sizeof *ids, compare_u64);
   size_t unique = 0;
@@ -303,7 +313,9 @@ static uint64_t *session_ids(const struct table *t, size_t *n) {
   return ids;
 }
 
-static uint32_t find_cluster(const uint64_t *ids, size_t n, uint64_t id) {
+static uint32_t find_cluster(const uint64_t *ids, size_t n, bool measured, uint64_t id) {
+  if (!measured)
+    return TABLE_NO_CLUSTER;
   if (id < n && ids[id] == id) /* sessions are usually numbered 0, 1, 2 … without holes */
     return (uint32_t)id;
   size_t lo = 0, hi = n;
@@ -317,18 +329,39 @@ static uint32_t find_cluster(const uint64_t *ids, size_t n, uint64_t id) {
   return (uint32_t)lo;
 }
 
+/* A server that leaves the field out on a miss is known to report from its first hit on; its misses
+ * before that were zeros as well. Rows without a replica's name share one gateway. */
+static void infer_zeros(struct table *t) {
+  bool *reports = mem_calloc(t->replicas.n + 1, sizeof *reports);
+#define REPORTS(row) reports[(row)->replica == TABLE_NO_REPLICA ? t->replicas.n : (row)->replica]
+  for (size_t i = 0; i < t->n_rows; i++)
+    if (t->rows[i].cached_state != CACHED_ABSENT)
+      REPORTS(&t->rows[i]) = true;
+  for (size_t i = 0; i < t->n_rows; i++) {
+    struct table_row *row = &t->rows[i];
+    bool usage = row->prompt_tokens >= 0 || row->output_tokens >= 0;
+    if (row->cached_state != CACHED_ABSENT || !usage || !REPORTS(row))
+      continue;
+    row->cached_state = CACHED_INFERRED_ZERO;
+    row->cached_tokens = 0;
+  }
+#undef REPORTS
+  mem_free(reports);
+}
+
 void table_finish(struct table *t) {
   size_t n;
   uint64_t *ids = session_ids(t, &n);
   assert(n < UINT32_MAX);
   t->n_clusters = (uint32_t)n;
   for (size_t i = 0; i < t->n_rows; i++)
-    t->rows[i].cluster = find_cluster(ids, n, t->rows[i].session);
+    t->rows[i].cluster = find_cluster(ids, n, t->rows[i].flags & ROW_MEASURED, t->rows[i].session);
   for (size_t i = 0; i < t->n_sessions; i++)
-    t->sessions[i].cluster = find_cluster(ids, n, t->sessions[i].session);
+    t->sessions[i].cluster = find_cluster(ids, n, t->sessions[i].measured, t->sessions[i].session);
   for (size_t i = 0; i < t->n_values; i++)
-    t->values[i].cluster = find_cluster(ids, n, t->values[i].session);
+    t->values[i].cluster = find_cluster(ids, n, t->values[i].measured, t->values[i].session);
   mem_free(ids);
+  infer_zeros(t);
 }
 
 /* ---- windows and tokens ---- */

@@ -13,6 +13,7 @@
 
 #define TABLE_NO_ARM UINT16_MAX
 #define TABLE_NO_REPLICA UINT16_MAX
+#define TABLE_NO_CLUSTER UINT32_MAX
 /* Gaps kept whole; beyond, all of them are in histograms only. */
 #define TABLE_MAX_GAPS ((size_t)20000000)
 
@@ -21,6 +22,7 @@ enum table_flag {
   ROW_GENERATION = 2,
   ROW_ROUTED = 4, /* a policy chose: `fallback` means something */
   ROW_FALLBACK = 8,
+  ROW_STREAMED = 16, /* an event stream: its tokens have times of their own */
 };
 
 struct table_row {
@@ -34,7 +36,7 @@ struct table_row {
       window_tokens;
   uint32_t output_events, coalesced;
   uint32_t tags, turn, step, branch, block;
-  uint32_t cluster; /* number of its session among all sessions, after table_finish */
+  uint32_t cluster; /* number of its session among the measured ones, after table_finish */
   uint16_t arm, replica, status;
   uint8_t error, cached_state, flags;
 };
@@ -95,8 +97,11 @@ struct table {
   struct names arms, replicas, tags, value_names;
   struct value *tag_values; /* parsed tags, by number */
   size_t n_tag_values, cap_tag_values;
-  char *detail[SAMPLE_ERROR_COUNT];         /* the first of each class, of requests; owned */
-  char *session_detail[SAMPLE_ERROR_COUNT]; /* of sessions */
+  /* What the first measured one of each class that ended said; owned. */
+  char *detail[SAMPLE_ERROR_COUNT];           /* generation requests */
+  char *other_detail[SAMPLE_ERROR_COUNT];     /* plain HTTP */
+  char *session_detail[SAMPLE_ERROR_COUNT];   /* sessions */
+  uint64_t detail_end[3][SAMPLE_ERROR_COUNT]; /* when those ended */
   struct probe probe;
 
   struct table_window *windows;
@@ -115,7 +120,9 @@ void table_add_value(struct table *t, const struct value_record *v);
 void table_add_replica(struct table *t, const char *id);
 /* `arm` NULL: of all arms. */
 void table_add_window(struct table *t, const char *arm, uint64_t start_ns, uint64_t end_ns);
-/* Numbers the sessions (table_row.cluster …) in the order of their ids. Again after more rows. */
+/* Numbers the measured sessions (table_row.cluster …) in the order of their ids, and makes an
+ * inferred zero of a reply that said nothing of cached tokens, when its replica did say at any time
+ * of the run. Again after more rows. */
 void table_finish(struct table *t);
 
 /* Seconds of all windows of `arm` (TABLE_NO_ARM: of the whole run); 0 when none is known. */

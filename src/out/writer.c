@@ -106,8 +106,8 @@ static void count_sample(struct live *live, const struct sample *s) {
 }
 
 static void note_ttft(struct writer *w, const struct sample *s) {
-  if (!s->is_generation || s->error != SAMPLE_OK || s->t[STAMP_FIRST_TOKEN] == SAMPLE_NEVER ||
-      s->t[STAMP_START] == SAMPLE_NEVER)
+  if (!s->is_generation || !s->streamed || s->error != SAMPLE_OK ||
+      s->t[STAMP_FIRST_TOKEN] == SAMPLE_NEVER || s->t[STAMP_START] == SAMPLE_NEVER)
     return;
   uint64_t ns = s->t[STAMP_FIRST_TOKEN] - s->t[STAMP_START];
   w->recent_ttft[w->n_ttft++ % RECENT] = (double)ns / 1e9;

@@ -18,7 +18,7 @@ static void add_request(struct table *t, struct rng *rng, uint64_t i, size_t gap
   uint64_t start = i * 100000, ttft = (uint64_t)rng_lognormal(rng, 18, 0.6);
   s.session = i / TURNS;
   s.turn = (uint32_t)(i % TURNS) + 1;
-  s.measured = s.is_generation = true;
+  s.measured = s.is_generation = s.streamed = true;
   s.status = 200;
   s.error = i % 100 == 99 ? SAMPLE_RESET : SAMPLE_OK;
   s.parent = -1;

@@ -23,7 +23,7 @@ static void add(struct table *t, uint32_t i) {
   s->arm = arms[i % 3];
   s->session = i / 4;
   s->turn = i % 4 + 1;
-  s->measured = s->is_generation = true;
+  s->measured = s->is_generation = s->streamed = true;
   s->status = 200;
   s->error = i % 9 == 8 ? SAMPLE_RESET : SAMPLE_OK;
   s->t[STAMP_SCHED] = s->t[STAMP_START] = s->t[STAMP_SENT] = i * UINT64_C(1000000);

@@ -43,6 +43,25 @@ static void times(void **state) {
   assert_true(isnan(of(s, METRIC_FIRST_VISIBLE)));
 }
 
+/* A whole reply has no event: only its end is a time of its own. */
+static void whole_replies_have_only_an_end(void **state) {
+  (void)state;
+  static const enum metric_id none[] = {METRIC_TTFT,      METRIC_TTFT_SCHED,
+                                        METRIC_TTFT_SENT, METRIC_FIRST_VISIBLE,
+                                        METRIC_TPOT,      METRIC_OUTPUT_RATE};
+  for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+    struct sample *s = plain();
+    s->streamed = false;
+    assert_true(isnan(of(s, none[i])));
+  }
+  struct sample *s = plain();
+  s->streamed = false;
+  check_near(of(s, METRIC_E2E), 0.355, 0.0);
+  s = plain();
+  s->streamed = false;
+  check_near(of(s, METRIC_CACHED_RATIO), 0.75, 0.0);
+}
+
 static void tpot_is_absent_when_undefined(void **state) {
   (void)state;
   struct sample *s = plain();
@@ -175,6 +194,7 @@ static int tear_down(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(times),
+      cmocka_unit_test(whole_replies_have_only_an_end),
       cmocka_unit_test(tpot_is_absent_when_undefined),
       cmocka_unit_test(tokens),
       cmocka_unit_test(failures_have_no_latency),

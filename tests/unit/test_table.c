@@ -34,7 +34,8 @@ static void a_row_keeps_its_facts(void **state) {
   assert_int_equal(r->first_tokens, INT32_MAX);
   assert_string_equal(t->arms.items[r->arm], "a");
   assert_string_equal(t->replicas.items[r->replica], "r1");
-  assert_int_equal(r->flags, ROW_MEASURED | ROW_GENERATION | ROW_ROUTED | ROW_FALLBACK);
+  assert_int_equal(r->flags,
+                   ROW_MEASURED | ROW_GENERATION | ROW_ROUTED | ROW_FALLBACK | ROW_STREAMED);
   assert_string_equal(t->tags.items[r->tags], "{\"tier\":\"gold\"}");
 
   s = row_failed(8, 1, 0, SAMPLE_CONNECT);
@@ -81,6 +82,10 @@ static void gaps_of_good_measured_requests_are_kept(void **state) {
   s = row_ok(1, 3, 0, 1, 60);
   set_gaps(s, gaps, tokens, 3);
   s->error = SAMPLE_TRUNCATED;
+  row_add(t, s);
+  s = row_ok(1, 3, 0, 1, 60);
+  set_gaps(s, gaps, tokens, 3);
+  s->streamed = false; /* several choices of a whole reply: no gap was seen */
   row_add(t, s);
   assert_int_equal(t->n_gaps, 6);
   assert_int_equal(t->rows[1].gaps, 3);
@@ -137,6 +142,91 @@ static void sessions_are_numbered_by_id(void **state) {
     assert_int_equal(t->rows[i].cluster, want[i] + (ids[i] > 6));
   assert_int_equal(t->sessions[0].cluster, 2);
   assert_int_equal(t->values[0].cluster, 1);
+  table_free(t);
+}
+
+/* The bootstrap draws among clusters: sessions of the warm-up have no value to draw. */
+static void only_measured_sessions_are_numbered(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  for (uint64_t i = 0; i < 5; i++) {
+    struct sample *s = row_ok(i < 3 ? i : 50 + i, 1, 0, 1, 1);
+    s->measured = i >= 3;
+    row_add(t, s);
+  }
+  struct session_record warm = row_session(1, 0, 1, SAMPLE_OK), good = row_session(60, 0, 1, 0);
+  warm.measured = false;
+  table_add_session(t, &warm);
+  table_add_session(t, &good);
+  struct value_record v = {.session = 2, .name = "x", .value = 1};
+  table_add_value(t, &v);
+  table_finish(t);
+  assert_int_equal(t->n_clusters, 3);
+  assert_int_equal(t->rows[0].cluster, TABLE_NO_CLUSTER);
+  assert_int_equal(t->rows[3].cluster, 0); /* 53 */
+  assert_int_equal(t->rows[4].cluster, 1); /* 54 */
+  assert_int_equal(t->sessions[0].cluster, TABLE_NO_CLUSTER);
+  assert_int_equal(t->sessions[1].cluster, 2);
+  assert_int_equal(t->values[0].cluster, TABLE_NO_CLUSTER);
+  table_free(t);
+}
+
+/* What a class says is what its first measured request said, whichever row came first. */
+static void details_are_of_measured_requests(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  static const char *const said[] = {"warm-up", "late", "first", "plain"};
+  for (int i = 0; i < 4; i++) {
+    struct sample *s = row_failed(1, 1, i == 1 ? 500 : i, SAMPLE_HTTP_429);
+    s->measured = i > 0;
+    s->is_generation = i < 3;
+    s->error_detail = mem_strdup(said[i]);
+    row_add(t, s);
+  }
+  assert_string_equal(t->detail[SAMPLE_HTTP_429], "first");
+  assert_string_equal(t->other_detail[SAMPLE_HTTP_429], "plain");
+  struct session_record r = row_session(1, 0, 5, SAMPLE_SCRIPT);
+  snprintf(r.detail, sizeof r.detail, "warm-up");
+  r.measured = false;
+  table_add_session(t, &r);
+  assert_null(t->session_detail[SAMPLE_SCRIPT]);
+  snprintf(r.detail, sizeof r.detail, "measured");
+  r.measured = true;
+  table_add_session(t, &r);
+  assert_string_equal(t->session_detail[SAMPLE_SCRIPT], "measured");
+  table_free(t);
+}
+
+static struct sample *cached(const char *replica, uint64_t session, int64_t tokens) {
+  struct sample *s = row_tokens(row_ok(session, 1, 0, 1, 1), 100, 5, tokens);
+  s->chosen = replica ? mem_strdup(replica) : NULL;
+  return s;
+}
+
+/* A cold miss before the replica's first report is a zero too, once it is known to report. */
+static void a_report_later_on_explains_what_was_not_said(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  row_add(t, cached("r0", 1, SAMPLE_ABSENT));
+  row_add(t, cached("r1", 1, SAMPLE_ABSENT)); /* never reports */
+  row_add(t, cached(NULL, 1, SAMPLE_ABSENT));
+  struct sample *s = cached("r0", 2, SAMPLE_ABSENT); /* no usage at all: nothing is known */
+  s->prompt_tokens = s->output_tokens = SAMPLE_ABSENT;
+  row_add(t, s);
+  s = cached("r0", 3, 40);
+  s->measured = false; /* the warm-up tells as well as any other */
+  row_add(t, s);
+  table_finish(t);
+  assert_int_equal(t->rows[0].cached_state, CACHED_INFERRED_ZERO);
+  assert_int_equal(t->rows[0].cached_tokens, 0);
+  assert_int_equal(t->rows[1].cached_state, CACHED_ABSENT);
+  assert_int_equal(t->rows[1].cached_tokens, -1);
+  assert_int_equal(t->rows[2].cached_state, CACHED_ABSENT);
+  assert_int_equal(t->rows[3].cached_state, CACHED_ABSENT);
+  row_add(t, cached(NULL, 4, 0)); /* a gateway, with no name per replica */
+  table_finish(t);
+  assert_int_equal(t->rows[2].cached_state, CACHED_INFERRED_ZERO);
+  assert_int_equal(t->rows[1].cached_state, CACHED_ABSENT);
   table_free(t);
 }
 
@@ -226,6 +316,9 @@ int main(void) {
       cmocka_unit_test(gaps_of_good_measured_requests_are_kept),
       cmocka_unit_test(too_many_gaps_become_a_histogram),
       cmocka_unit_test(sessions_are_numbered_by_id),
+      cmocka_unit_test(only_measured_sessions_are_numbered),
+      cmocka_unit_test(details_are_of_measured_requests),
+      cmocka_unit_test(a_report_later_on_explains_what_was_not_said),
       cmocka_unit_test(numbers_may_have_holes),
       cmocka_unit_test(the_window_clips),
       cmocka_unit_test(arms_have_their_own_windows),
