@@ -129,6 +129,9 @@ enum units_kind metrics_stat_kind(const struct metric *metric, enum statistic st
  * none. Only for METRIC_OF_REQUEST. */
 double metrics_of_row(const struct metrics *m, const struct metric *metric,
                       const struct table_row *row);
+/* A good stream of more than one token whose events all have one stamp, that of the read they came
+ * in: it has no tpot. */
+bool metrics_same_read(const struct table_row *row);
 /* What to divide such a value by to get base units: 1e9 for times, else 1. */
 double metrics_divisor(const struct metric *metric);
 

@@ -21,6 +21,11 @@ static double tpot(const struct table_row *r) {
   return n < 0 || n <= first || !(time > 0) ? NAN : time / (n - first);
 }
 
+bool metrics_same_read(const struct table_row *r) {
+  return r->error == SAMPLE_OK && (r->flags & ROW_STREAMED) && table_row_output(r) > 1 &&
+         r->first_token != SAMPLE_NEVER && r->first_token == r->last_token;
+}
+
 static double cached_ratio(const struct table_row *r) {
   int32_t n = table_row_prompt(r);
   return r->cached_tokens < 0 || n <= 0 ? NAN : (double)r->cached_tokens / n;

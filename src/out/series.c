@@ -45,6 +45,7 @@ static void take_row(struct series *s, const struct metrics *m, const struct met
   double x = metrics_of_row(m, metric, r);
   if (isnan(x)) {
     s->rejected++;
+    s->same_read += metric->id == METRIC_TPOT && metrics_same_read(r);
     return;
   }
   push(s, x, r->cluster);
@@ -291,18 +292,30 @@ double series_stat(const struct series *s, const struct metric *metric, enum sta
 
 static double rate_of_row(const struct table *t, const struct metrics *m,
                           const struct metric *metric, const struct table_row *r) {
+  bool failed = sample_error_failed((enum sample_error)r->error);
   if (metric->id == METRIC_OUTPUT_TOKENS)
-    return table_window_tokens(t, r);
+    return failed ? 0 : table_window_tokens(t, r);
   if (metric->id == METRIC_PROMPT_TOKENS) {
-    int32_t n = table_row_prompt(r);
+    int32_t n = failed ? 0 : table_row_prompt(r);
     return n > 0 && table_in_window(t, r->arm, r->first_token) ? n : 0;
   }
   if (!table_in_window(t, r->arm, r->done))
     return 0;
-  if (metric->id == METRIC_REQUESTS) /* what was cut off was not served */
-    return r->error != SAMPLE_CANCELLED && r->error != SAMPLE_INCOMPLETE;
+  if (metric->id == METRIC_REQUESTS) /* what failed or was cut off was not served */
+    return r->error == SAMPLE_OK;
   double x = metrics_of_row(m, metric, r);
   return isnan(x) ? 0 : x;
+}
+
+/* Sessions that ended well inside, whenever they arrived. */
+static double sessions_ended(const struct table *t, const struct filter_use *use) {
+  double n = 0;
+  for (size_t i = 0; i < t->n_sessions; i++) {
+    const struct table_session *s = &t->sessions[i];
+    n +=
+        s->error == SAMPLE_OK && table_in_window(t, s->arm, s->end) && filter_match_session(use, s);
+  }
+  return n;
 }
 
 void series_rates(double *out, const struct metric *const *metrics, size_t n, const struct table *t,
@@ -314,6 +327,10 @@ void series_rates(double *out, const struct metric *const *metrics, size_t n, co
     out[i] = 0;
     if (metrics[i]->domain == METRIC_OF_REQUEST)
       continue;
+    if (metrics[i]->id == METRIC_SESSIONS) {
+      out[i] = sessions_ended(t, &use);
+      continue;
+    }
     struct series s;
     series_collect(&s, t, m, metrics[i], f);
     out[i] = stats_sum(s.x, s.n) / s.div;

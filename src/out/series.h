@@ -16,8 +16,9 @@ struct series {
    * the table, or owned when several had to be merged. */
   const struct hist *hist;
   struct hist *own_hist;
-  uint64_t assumed;  /* tpot: of the n, those whose first event was taken to hold one token */
-  uint64_t rejected; /* matched rows that had no such value */
+  uint64_t assumed;   /* tpot: of the n, those whose first event was taken to hold one token */
+  uint64_t same_read; /* tpot: replies not among the n because all their events came in one read */
+  uint64_t rejected;  /* matched rows that had no such value */
 };
 
 /* Values of measured requests (sessions, gaps …) that match. An indicator's values are 0 and 1.
@@ -42,8 +43,9 @@ double series_stat(const struct series *s, const struct metric *metric, enum sta
                    double p);
 
 /* Per second of the arm's windows, by what happened inside them, whichever session it belonged to:
- * requests by their end, output tokens by their stamps, sessions and script values when measured.
- * NAN when no window is known. */
+ * requests and sessions that ended well there, output tokens by their stamps and prompt tokens by
+ * the first of those (failed requests have none), other indicators by the request's end; script
+ * values when measured. NAN when no window is known. */
 double series_rate(const struct table *t, const struct metrics *m, const struct metric *metric,
                    const struct filter *f);
 /* The same for several metrics at once. */

@@ -10,7 +10,7 @@
 #include "out/summary.h"
 
 struct outcomes {
-  uint64_t by_error[SAMPLE_ERROR_COUNT];
+  uint64_t by_error[SAMPLE_ERROR_COUNT], outside; /* of the window */
 };
 
 static uint64_t failed(const struct outcomes *o) {
@@ -25,20 +25,21 @@ static void set_count(struct value *o, const char *key, uint64_t n) {
   value_set(o, key, value_int((int64_t)n));
 }
 
-/* {ok, failed, incomplete, cancelled, by_error {class: n}, detail {class: text}} */
+/* {ok, failed, incomplete, cancelled, outside_window, by_error {class: n}, detail {class: text}} */
 static struct value outcomes_value(const struct outcomes *o, char *const detail[]) {
   struct value v = value_object();
   set_count(&v, "ok", o->by_error[SAMPLE_OK]);
   set_count(&v, "failed", failed(o));
   set_count(&v, "incomplete", o->by_error[SAMPLE_INCOMPLETE]);
   set_count(&v, "cancelled", o->by_error[SAMPLE_CANCELLED]);
+  set_count(&v, "outside_window", o->outside);
   struct value classes = value_object(), details = value_object();
   for (int i = 0; i < SAMPLE_ERROR_COUNT; i++) {
     const char *name = sample_error_name((enum sample_error)i);
     if (!sample_error_failed((enum sample_error)i) || !o->by_error[i])
       continue;
     set_count(&classes, name, o->by_error[i]);
-    if (detail && detail[i])
+    if (detail[i])
       value_set(&details, name, value_cstring(detail[i]));
   }
   value_set(&v, "by_error", classes);
@@ -47,41 +48,38 @@ static struct value outcomes_value(const struct outcomes *o, char *const detail[
 }
 
 static void count_requests(const struct table *t, const struct filter_use *use, struct value *out) {
-  struct outcomes generation = {{0}}, other = {{0}};
-  uint64_t outside = 0;
+  struct outcomes generation = {.outside = 0}, other = {.outside = 0};
   for (size_t i = 0; i < t->n_rows; i++) {
     const struct table_row *r = &t->rows[i];
     if (!filter_match_row(use, r))
       continue;
-    if (!(r->flags & ROW_MEASURED))
-      outside++;
-    else if (r->flags & ROW_GENERATION)
-      generation.by_error[r->error]++;
+    struct outcomes *o = r->flags & ROW_GENERATION ? &generation : &other;
+    if (r->flags & ROW_MEASURED)
+      o->by_error[r->error]++;
     else
-      other.by_error[r->error]++;
+      o->outside++;
   }
-  /* A run of plain HTTP requests is counted like any other; it only has no latency metrics. */
-  struct value *main = value_set(
-      out, "requests", outcomes_value(t->has_generation ? &generation : &other, t->detail));
-  set_count(main, "outside_window", outside);
+  /* A run of plain HTTP requests is counted like any other; it only has no latency metrics. Nothing
+   * is then beside them: `generation` is empty. */
+  bool plain = !t->has_generation;
+  struct value *main =
+      value_set(out, "requests",
+                outcomes_value(plain ? &other : &generation, plain ? t->other_detail : t->detail));
   value_set(main, "generation", value_bool(t->has_generation));
-  if (t->has_generation)
-    value_set(out, "other_requests", outcomes_value(&other, NULL));
+  value_set(out, "other_requests", outcomes_value(plain ? &generation : &other, t->other_detail));
 }
 
 static void count_sessions(const struct table *t, const struct filter_use *use, struct value *out) {
-  struct outcomes o = {{0}};
-  uint64_t outside = 0;
+  struct outcomes o = {.outside = 0};
   for (size_t i = 0; i < t->n_sessions; i++) {
     if (!filter_match_session(use, &t->sessions[i]))
       continue;
     if (t->sessions[i].measured)
       o.by_error[t->sessions[i].error]++;
     else
-      outside++;
+      o.outside++;
   }
-  struct value *v = value_set(out, "sessions", outcomes_value(&o, t->session_detail));
-  set_count(v, "outside_window", outside);
+  value_set(out, "sessions", outcomes_value(&o, t->session_detail));
 }
 
 /* ---- replicas ---- */
@@ -95,7 +93,10 @@ struct replica {
 
 static void count_replica(struct replica *r, const struct metrics *m, const struct table_row *row) {
   r->requests++;
-  r->failed += sample_error_failed((enum sample_error)row->error);
+  if (sample_error_failed((enum sample_error)row->error)) {
+    r->failed++;
+    return;
+  }
   r->prompt_tokens += table_row_prompt(row) > 0 ? (uint64_t)table_row_prompt(row) : 0;
   r->output_tokens += table_row_output(row) > 0 ? (uint64_t)table_row_output(row) : 0;
   if (!(row->flags & ROW_GENERATION))
@@ -175,11 +176,12 @@ static void count_cached(const struct table *t, const struct filter_use *use, st
 
 static void set_rates(const struct table *t, const struct metrics *m, const struct filter *f,
                       struct value *out) {
-  static const char *const keys[] = {"requests_per_s", "sessions_per_s", "prompt_tokens_per_s",
-                                     "output_tokens_per_s"};
-  const struct metric *const of[] = {
-      metrics_get(m, METRIC_REQUESTS), metrics_get(m, METRIC_SESSIONS),
-      metrics_get(m, METRIC_PROMPT_TOKENS), metrics_get(m, METRIC_OUTPUT_TOKENS)};
+  static const char *const keys[] = {"requests_per_s", "failed_per_s", "sessions_per_s",
+                                     "prompt_tokens_per_s", "output_tokens_per_s"};
+  const struct metric *const of[] = {metrics_get(m, METRIC_REQUESTS), metrics_get(m, METRIC_FAILED),
+                                     metrics_get(m, METRIC_SESSIONS),
+                                     metrics_get(m, METRIC_PROMPT_TOKENS),
+                                     metrics_get(m, METRIC_OUTPUT_TOKENS)};
   double rates[ARRAY_LEN(of)];
   int64_t arm = f && f->arm ? names_find(&t->arms, f->arm) : -1;
   struct value *v = value_set(out, "throughput", value_object());

@@ -138,8 +138,10 @@ static struct value cell_value(const struct cell *cell, uint32_t replicates) {
   value_set(&v, "sum", summary_number(series_stat(s, metric, STAT_SUM, 0)));
   set_percentiles(&v, cell, replicates);
   value_set(&v, "sessions", value_int(s->n_sessions));
-  if (metric->id == METRIC_TPOT)
+  if (metric->id == METRIC_TPOT) {
     value_set(&v, "first_tokens_assumed", value_int((int64_t)s->assumed));
+    value_set(&v, "same_read", value_int((int64_t)s->same_read));
+  }
   value_set(&v, "method", value_cstring(s->hist ? "histogram" : "exact"));
   if (s->hist)
     value_set(&v, "relative_error", value_double(HIST_RELATIVE_ERROR));

@@ -130,6 +130,29 @@ static void sessions(void **state) {
   table_free(t);
 }
 
+/* A rate is what ended inside the window, whichever session it was; a count goes by arrival. */
+static void the_session_rate_goes_by_the_end(void **state) {
+  (void)state;
+  const struct metric *metric = metrics_find(&metrics, "sessions");
+  struct table *t = table_new(0);
+  for (uint64_t i = 0; i < 6; i++) {
+    struct session_record r =
+        row_session(i, 500.0 * (double)i, 500.0 * (double)i + 5000, SAMPLE_OK);
+    table_add_session(t, &r);
+  }
+  table_add_window(t, NULL, 0, 3 * NS_PER_S);
+  table_finish(t);
+  check_near(stat_of(t, "sessions", STAT_COUNT, 0, NULL), 6, 0.0);
+  check_near(series_rate(t, &metrics, metric, NULL), 0, 0.0); /* each takes 5 s */
+  struct session_record warm = row_session(90, 0, 1000, SAMPLE_OK);
+  warm.measured = false;
+  table_add_session(t, &warm);
+  struct session_record failed = row_session(91, 0, 1000, SAMPLE_SCRIPT);
+  table_add_session(t, &failed);
+  check_near(series_rate(t, &metrics, metric, NULL), 1.0 / 3, 1e-15);
+  table_free(t);
+}
+
 static void replica_shares(void **state) {
   (void)state;
   struct table *t = table_new(0);
@@ -195,13 +218,22 @@ static void rates_go_by_what_happened_inside(void **state) {
   row_add(t, s);
   /* ends after the window; two thirds of 90 tokens inside */
   row_add(t, row_tokens(row_ok(2, 1, 2000, 200, 1200), 20, 90, 0));
-  row_add(t, row_failed(3, 1, 1500, SAMPLE_RESET));
-  row_add(t, row_failed(3, 1, 1500, SAMPLE_INCOMPLETE));
+  /* failed after 50 tokens: neither they nor its prompt were served */
+  s = row_tokens(row_ok(3, 1, 1500, 100, 100), 40, 50, 0);
+  s->error = SAMPLE_RESET;
+  row_add(t, s);
+  /* cut off after the window, a tenth of its tokens inside; called off by the script */
+  s = row_tokens(row_ok(3, 1, 2500, 400, 1000), 8, 30, 0);
+  s->error = SAMPLE_INCOMPLETE;
+  row_add(t, s);
+  s = row_tokens(row_ok(3, 1, 1500, 100, 100), 4, 7, 0);
+  s->error = SAMPLE_CANCELLED;
+  row_add(t, s);
   table_finish(t);
-  check_near(series_rate(t, &metrics, metrics_find(&metrics, "output_tokens"), NULL), 110.0 / 2,
+  check_near(series_rate(t, &metrics, metrics_find(&metrics, "output_tokens"), NULL), 120.0 / 2,
              1e-9);
-  check_near(series_rate(t, &metrics, metrics_find(&metrics, "prompt_tokens"), NULL), 10, 1e-9);
-  check_near(series_rate(t, &metrics, metrics_find(&metrics, "requests"), NULL), 1, 1e-9);
+  check_near(series_rate(t, &metrics, metrics_find(&metrics, "prompt_tokens"), NULL), 16, 1e-9);
+  check_near(series_rate(t, &metrics, metrics_find(&metrics, "requests"), NULL), 0.5, 1e-9);
   check_near(series_rate(t, &metrics, metrics_find(&metrics, "failed"), NULL), 0.5, 1e-9);
   table_free(t);
 }
@@ -224,6 +256,7 @@ int main(void) {
       cmocka_unit_test(plain_requests_count_where_there_is_nothing_else),
       cmocka_unit_test(gaps),
       cmocka_unit_test(sessions),
+      cmocka_unit_test(the_session_rate_goes_by_the_end),
       cmocka_unit_test(replica_shares),
       cmocka_unit_test(script_values),
       cmocka_unit_test(the_clients_timers),

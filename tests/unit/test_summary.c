@@ -123,7 +123,9 @@ static void counts(void **state) {
   check_num(&s, "values", 3);
   check_num(&s, "throughput.window_s", 10);
   check_num(&s, "throughput.output_tokens_per_s", (600 * 21) / 10.0);
-  check_num(&s, "throughput.sessions_per_s", 10);
+  check_num(&s, "throughput.requests_per_s", 60.5); /* 600 and 5 of the warm-up */
+  check_num(&s, "throughput.failed_per_s", 4);
+  check_num(&s, "throughput.sessions_per_s", 9.5);
   assert_int_equal(value_count(at(&s, "causes")), 0);
   assert_int_equal(value_count(at(&s, "arms")), 0);
   assert_false(at(&s, "valid")->u.boolean); /* 30 of 640 were empty 200s */
@@ -178,7 +180,9 @@ static void distributions(void **state) {
   check_num(&s, "metrics.failed.n", 640);
   assert_true(num(&s, "metrics.failed.ci95.mean.0") < 40.0 / 640);
   check_num(&s, "metrics.requests.count", 645);
-  check_num(&s, "metrics.requests.rate", 64.5); /* 600 + 40, and 5 of the warm-up */
+  check_num(&s, "metrics.requests.rate", 60.5); /* 600, and 5 of the warm-up */
+  check_num(&s, "metrics.failed.rate", 4);
+  check_num(&s, "metrics.tpot.same_read", 0);
   check_num(&s, "metrics.cached_ratio.mean", 0.8 * 500 / 600);
   check_num(&s, "metrics.itl.n", 0);
   check_null(&s, "metrics.itl.mean");
@@ -290,6 +294,117 @@ static void failures_count_as_samples_and_have_no_ratio(void **state) {
   table_free(t);
 }
 
+static struct sample *plain_http(uint64_t session, enum sample_error error) {
+  struct sample *s = error ? row_failed(session, 0, 0, error) : row_ok(session, 0, 0, 1, 1);
+  s->is_generation = s->streamed = false;
+  s->error_detail = error ? mem_strdup("plain") : NULL;
+  return s;
+}
+
+/* Each group counts its own, outside the window too. */
+static void plain_http_is_counted_apart(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  row_add(t, plain_http(1, SAMPLE_HTTP_4XX));
+  for (int i = 0; i < 3; i++) {
+    struct sample *s = plain_http(2, SAMPLE_OK);
+    s->measured = i == 0;
+    row_add(t, s);
+  }
+  table_finish(t);
+  struct value s = build(t, NULL, 0);
+  check_num(&s, "requests.ok", 1);
+  check_num(&s, "requests.outside_window", 2);
+  assert_string_equal(value_to_string(at(&s, "requests.detail.http_4xx")), "plain");
+  check_num(&s, "other_requests.ok", 0); /* always there; counted above */
+  check_num(&s, "other_requests.outside_window", 0);
+  value_free(&s);
+  row_add(t, row_failed(1, 1, 0, SAMPLE_HTTP_4XX));
+  struct sample *warm = row_ok(3, 1, 0, 1, 1);
+  warm->measured = false;
+  row_add(t, warm);
+  table_finish(t);
+  s = build(t, NULL, 0);
+  check_num(&s, "requests.ok", 0);
+  check_num(&s, "requests.failed", 1);
+  check_num(&s, "requests.outside_window", 1);
+  assert_int_equal(value_count(at(&s, "requests.detail")), 0);
+  check_num(&s, "other_requests.ok", 1);
+  check_num(&s, "other_requests.failed", 1);
+  check_num(&s, "other_requests.outside_window", 2);
+  assert_string_equal(value_to_string(at(&s, "other_requests.detail.http_4xx")), "plain");
+  value_free(&s);
+  table_free(t);
+}
+
+/* Two measured sessions, and `warm` of the warm-up beside them. */
+static struct value two_sessions(uint64_t warm) {
+  struct table *t = table_new(0);
+  for (uint64_t i = 0; i < 40 + warm; i++) {
+    struct sample *s = i < 40 ? row_tokens(row_ok(i % 2, 1, 0, (double)i + 10, 5), 100, 9, 0)
+                              : row_ok((UINT64_C(1) << 32) + i, 1, 0, 500, 5);
+    s->measured = i < 40;
+    row_add(t, s);
+  }
+  table_finish(t);
+  struct value s = build(t, NULL, 0);
+  table_free(t);
+  return s;
+}
+
+static void the_warm_up_does_not_widen_intervals(void **state) {
+  (void)state;
+  struct value alone = two_sessions(0), among = two_sessions(235);
+  check_num(&alone, "metrics.ttft.sessions", 2);
+  assert_int_equal(at(&alone, "metrics.ttft.ci95.mean")->kind, VALUE_ARRAY);
+  assert_true(value_equal(at(&alone, "metrics"), at(&among, "metrics")));
+  value_free(&alone);
+  value_free(&among);
+}
+
+/* 20 tokens in one read have no time between them: left out of tpot, and counted. */
+static void replies_of_one_read_are_counted(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  for (uint64_t i = 0; i < 5; i++)
+    row_add(t, row_tokens(row_ok(i, 1, 0, 5, i < 3 ? 0 : 190), 100, i ? 20 : 1, 0));
+  struct sample *s = row_tokens(row_ok(9, 1, 0, 5, 0), 100, 20, 0);
+  s->streamed = false;
+  row_add(t, s);
+  s = row_tokens(row_ok(9, 1, 0, 5, 0), 100, 20, 0);
+  s->error = SAMPLE_TRUNCATED;
+  row_add(t, s);
+  table_finish(t);
+  struct value v = build(t, NULL, 0);
+  check_num(&v, "metrics.tpot.n", 2);
+  check_num(&v, "metrics.tpot.same_read", 2); /* not the reply of one token */
+  check_num(&v, "metrics.output_rate.n", 2);
+  assert_null(value_get(at(&v, "metrics.ttft"), "same_read"));
+  value_free(&v);
+  table_free(t);
+}
+
+/* A replica's tokens are those it served. */
+static void failed_requests_served_no_tokens(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  static const enum sample_error errors[] = {SAMPLE_OK, SAMPLE_INCOMPLETE, SAMPLE_CANCELLED,
+                                             SAMPLE_TRUNCATED};
+  for (size_t i = 0; i < ARRAY_LEN(errors); i++) {
+    struct sample *s = row_tokens(row_ok(i, 1, 0, 1, 1), 100, 10, 0);
+    s->error = errors[i];
+    s->chosen = mem_strdup("r0");
+    row_add(t, s);
+  }
+  table_finish(t);
+  struct value v = build(t, NULL, 0);
+  check_num(&v, "replicas.0.requests", 4);
+  check_num(&v, "replicas.0.prompt_tokens", 300);
+  check_num(&v, "replicas.0.output_tokens", 30);
+  value_free(&v);
+  table_free(t);
+}
+
 static void an_empty_run_is_still_a_summary(void **state) {
   (void)state;
   struct table *t = table_new(0);
@@ -397,6 +512,10 @@ int main(void) {
       cmocka_unit_test(few_samples_refuse_percentiles),
       cmocka_unit_test(exactly_enough_samples_are_enough),
       cmocka_unit_test(failures_count_as_samples_and_have_no_ratio),
+      cmocka_unit_test(plain_http_is_counted_apart),
+      cmocka_unit_test(the_warm_up_does_not_widen_intervals),
+      cmocka_unit_test(replies_of_one_read_are_counted),
+      cmocka_unit_test(failed_requests_served_no_tokens),
       cmocka_unit_test(an_empty_run_is_still_a_summary),
       cmocka_unit_test(expectations_are_in_it),
       cmocka_unit_test(four_shards_equal_one),
