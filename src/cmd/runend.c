@@ -29,7 +29,9 @@ static struct value build_summary(struct runjob *job) {
                  .parity_proven = job->fleet.simulated && job->fleet.tokenizer &&
                                   strcmp(job->fleet.tokenizer, "bytes") == 0,
                  .clock_step_ns = job->clock_step_ns,
-                 .descriptor_hits = job->result.client.descriptor_limit_hits},
+                 .descriptor_hits = job->result.client.descriptor_limit_hits,
+                 .gateway = job->fleet.gateway != NULL,
+                 .expectations = job->plan.n_expect},
       .interrupted = job->result.interrupted,
       .simulated = job->fleet.simulated,
       .seed = (uint64_t)job->options.seed,

@@ -34,6 +34,11 @@ static const struct {
     [CHECK_USAGE_VS_LOCAL] = {"usage_vs_local", "tokens",
                               "largest difference between the server's token counts and ours",
                               UNITS_NONE, 0},
+    [CHECK_IDLE_REPLICA] = {"idle_replica", "replicas", "replicas of the run that got no request",
+                            UNITS_NONE, 0},
+    [CHECK_SESSIONS] = {"sessions", "sessions",
+                        "measured sessions that ended: what intervals and expectations rest on",
+                        UNITS_NONE, 2},
 };
 
 struct checks_limits checks_default_limits(void) {
@@ -67,7 +72,7 @@ int checks_set_limit(struct checks_limits *l, const char *name, const char *text
 
 /* What the rows say, in one pass. */
 struct counts {
-  uint64_t ended, ok, empty, no_usage, events, coalesced, compared;
+  uint64_t all, ended, ok, empty, no_usage, events, coalesced, compared;
   int64_t worst_diff; /* tokens */
 };
 
@@ -87,6 +92,7 @@ static struct counts count_rows(const struct table *t) {
     if (!(r->flags & ROW_MEASURED) || !(r->flags & ROW_GENERATION))
       continue;
     bool ok = r->error == SAMPLE_OK;
+    c.all++;
     c.ended += ok || sample_error_failed((enum sample_error)r->error);
     c.empty += r->error == SAMPLE_EMPTY_STREAM;
     c.events += r->output_events;
@@ -103,7 +109,7 @@ static struct counts count_rows(const struct table *t) {
 
 static void set(struct check *c, double figure) {
   c->figure = figure;
-  c->ok = isnan(figure) || figure <= c->limit;
+  c->ok = isnan(figure) || (c->minimum ? figure >= c->limit : figure <= c->limit);
 }
 
 static void set_lag(struct check *c, const struct hist *h, const char *otherwise) {
@@ -145,12 +151,68 @@ static void check_client(const struct probe *p, const struct checks_input *in,
              (unsigned long long)p->no_kernel_stamp + p->read_error.n);
 }
 
+/* r2 before r10. */
+static int by_name(const void *a, const void *b) {
+  return strverscmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* "no request went to r1, r4 and 3 more" */
+static void name_idle(struct check *c, char **idle, size_t n) {
+  qsort(idle, n, sizeof *idle, by_name);
+  size_t len = 0, i = 0, room = sizeof c->note - sizeof " and 65535 more";
+  for (; i < n; i++) {
+    const char *before = i ? ", " : "no request went to ";
+    if (len + strlen(before) + strlen(idle[i]) > room)
+      break;
+    len += (size_t)snprintf(c->note + len, sizeof c->note - len, "%s%s", before, idle[i]);
+  }
+  if (i < n)
+    snprintf(c->note + len, sizeof c->note - len, i ? " and %zu more" : "no request went to %zu",
+             n - i);
+}
+
+static void check_replicas(const struct table *t, const struct checks_input *in, uint64_t requests,
+                           struct check *c) {
+  char **idle = mem_calloc(t->replicas.n, sizeof *idle);
+  size_t given = 0, n = 0;
+  for (size_t i = 0; i < t->n_replica_flags; i++) {
+    given += (t->replica_flags[i] & REPLICA_GIVEN) != 0;
+    if (t->replica_flags[i] == REPLICA_GIVEN)
+      idle[n++] = t->replicas.items[i];
+  }
+  if (in->gateway || !given) {
+    snprintf(c->note, sizeof c->note, "not measured: %s",
+             in->gateway ? "a gateway chooses" : "no replica is known by name");
+  } else if (requests < 10 * given) {
+    snprintf(c->note, sizeof c->note,
+             "not measured: %llu request%s too few for %zu replica%s (10 each)",
+             (unsigned long long)requests, requests == 1 ? " is" : "s are", given,
+             given == 1 ? "" : "s");
+  } else {
+    set(c, (double)n);
+    name_idle(c, idle, n);
+  }
+  mem_free(idle);
+}
+
+static void check_sessions(const struct table *t, const struct checks_input *in, struct check *c) {
+  if (!in->expectations) {
+    snprintf(c->note, sizeof c->note, "not measured: the plan has no expectations");
+    return;
+  }
+  size_t n = 0;
+  for (size_t i = 0; i < t->n_sessions; i++)
+    n += t->sessions[i].measured;
+  set(c, (double)n);
+}
+
 static void check_rows(const struct table *t, const struct checks_input *in,
                        struct check out[CHECK_COUNT]) {
   struct counts c = count_rows(t);
   set_part(&out[CHECK_COALESCED], c.coalesced, c.events, "no output event was received");
-  set_part(&out[CHECK_EMPTY_200], c.empty, c.ended, "no request ended");
-  set_part(&out[CHECK_MISSING_USAGE], c.no_usage, c.ok, "no request ended well");
+  set_part(&out[CHECK_EMPTY_200], c.empty, c.ended, "no generation request ended");
+  set_part(&out[CHECK_MISSING_USAGE], c.no_usage, c.ok, "no generation request ended well");
+  check_replicas(t, in, c.all, &out[CHECK_IDLE_REPLICA]);
   struct check *diff = &out[CHECK_USAGE_VS_LOCAL];
   if (in->parity_proven && c.compared)
     set(diff, (double)c.worst_diff);
@@ -169,9 +231,11 @@ void checks_run(const struct table *t, const struct checks_input *in,
                             .kind = known[i].kind,
                             .figure = NAN,
                             .limit = in->limits.limit[i],
+                            .minimum = i == CHECK_SESSIONS,
                             .ok = true};
   check_client(&t->probe, in, out);
   check_rows(t, in, out);
+  check_sessions(t, in, &out[CHECK_SESSIONS]);
   if (in->clock_step_ns == SAMPLE_ABSENT)
     snprintf(out[CHECK_CLOCK_STEP].note, sizeof out[0].note, "not measured");
   else
@@ -197,6 +261,7 @@ struct value checks_value(const struct check checks[CHECK_COUNT]) {
     value_set(item, "name", value_cstring(c->name));
     value_set(item, "figure", isnan(c->figure) ? value_null() : value_double(c->figure));
     value_set(item, "limit", value_double(c->limit));
+    value_set(item, "minimum", value_bool(c->minimum));
     value_set(item, "unit", value_cstring(c->unit));
     value_set(item, "ok", value_bool(c->ok));
     value_set(item, "note", value_cstring(c->note[0] ? c->note : NULL));

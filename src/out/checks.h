@@ -22,6 +22,8 @@ enum check_id {
   CHECK_CLOCK_STEP,        /* clock_step: wall clock against monotonic clock */
   CHECK_DESCRIPTORS,       /* descriptors: the limit of open files or ports was hit */
   CHECK_USAGE_VS_LOCAL,    /* usage_vs_local: counts differ although the tokenizer is exact */
+  CHECK_IDLE_REPLICA,      /* idle_replica: replicas of the run that got no request */
+  CHECK_SESSIONS,          /* sessions: measured ones that ended, where expectations need them */
   CHECK_COUNT
 };
 
@@ -40,14 +42,17 @@ struct checks_input {
   bool parity_proven;    /* the tokenizer is the server's: the built-in fleet with `bytes` */
   int64_t clock_step_ns; /* largest change of wall − monotonic time; SAMPLE_ABSENT: not watched */
   uint64_t descriptor_hits; /* times a descriptor or a port could not be had */
+  bool gateway;             /* requests went to a gateway, which chooses the replica */
+  size_t expectations;      /* of the plan; without any the number of sessions is not judged */
 };
 
 struct check {
   const char *name, *meaning;
-  const char *unit; /* "s", "ratio", "tokens", "times" */
+  const char *unit; /* "s", "ratio", "tokens", "times", "replicas", "sessions" */
   enum units_kind kind;
   double figure; /* NAN: not measured, which is said in `note` and breaks nothing */
   double limit;  /* the figure may reach it */
+  bool minimum;  /* and must */
   bool ok;
   char note[200]; /* "" = none */
 };
@@ -56,7 +61,7 @@ struct check {
 void checks_run(const struct table *t, const struct checks_input *in,
                 struct check out[CHECK_COUNT]);
 bool checks_valid(const struct check checks[CHECK_COUNT]);
-/* Array of {name, figure, limit, unit, ok, note, meaning}. */
+/* Array of {name, figure, limit, minimum, unit, ok, note, meaning}. */
 struct value checks_value(const struct check checks[CHECK_COUNT]);
 
 #endif

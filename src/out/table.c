@@ -66,6 +66,7 @@ void table_free(struct table *t) {
     mem_free(t->other_detail[i]);
     mem_free(t->session_detail[i]);
   }
+  mem_free(t->replica_flags);
   mem_free(t->windows);
   mem_free(t);
 }
@@ -193,10 +194,30 @@ static void keep_detail(char **slot, uint64_t *slot_end, const char *detail, uin
   *slot_end = end;
 }
 
+static uint16_t replica_number(struct table *t, const char *id, uint8_t flags) {
+  if (!id)
+    return TABLE_NO_REPLICA;
+  uint16_t number = (uint16_t)names_intern(&t->replicas, id);
+  while (t->n_replica_flags < t->replicas.n) {
+    MEM_GROW(t->replica_flags, t->n_replica_flags, t->cap_replica_flags);
+    t->replica_flags[t->n_replica_flags++] = 0;
+  }
+  t->replica_flags[number] |= flags;
+  return number;
+}
+
+/* The replica that answered, else the one that was chosen. */
+static uint16_t replica_of(struct table *t, const struct sample *s) {
+  uint8_t flags = s->measured && s->is_generation ? REPLICA_USED : 0;
+  int64_t chosen = s->chosen ? names_find(&t->replicas, s->chosen) : -1;
+  if (s->served && chosen >= 0)
+    t->replica_flags[chosen] |= flags;
+  return replica_number(t, s->served ? s->served : s->chosen, flags);
+}
+
 void table_add_sample(struct table *t, const struct sample *s) {
   MEM_GROW(t->rows, t->n_rows, t->cap_rows);
   struct table_row *row = &t->rows[t->n_rows];
-  const char *replica = s->served ? s->served : s->chosen;
   *row = (struct table_row){
       .session = s->session,
       .sched = s->t[STAMP_SCHED],
@@ -223,7 +244,7 @@ void table_add_sample(struct table *t, const struct sample *s) {
       .branch = s->branch,
       .block = s->trial_block,
       .arm = arm_number(t, s->arm),
-      .replica = replica ? (uint16_t)names_intern(&t->replicas, replica) : TABLE_NO_REPLICA,
+      .replica = replica_of(t, s),
       .status = (uint16_t)(s->status > 0 && s->status <= UINT16_MAX ? s->status : 0),
       .error = (uint8_t)s->error,
       .cached_state = (uint8_t)s->cached_state,
@@ -273,7 +294,7 @@ void table_add_value(struct table *t, const struct value_record *v) {
 }
 
 void table_add_replica(struct table *t, const char *id) {
-  names_intern(&t->replicas, id);
+  replica_number(t, id, REPLICA_GIVEN);
 }
 
 void table_add_window(struct table *t, const char *arm, uint64_t start_ns, uint64_t end_ns) {

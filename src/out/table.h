@@ -25,6 +25,11 @@ enum table_flag {
   ROW_STREAMED = 16, /* an event stream: its tokens have times of their own */
 };
 
+enum table_replica_flag {
+  REPLICA_GIVEN = 1, /* table_add_replica */
+  REPLICA_USED = 2,  /* chosen for, or served, a measured generation request */
+};
+
 struct table_row {
   uint64_t session, sched, start, sent, first_token, last_token, done, first_visible;
   int64_t error_ns;    /* SAMPLE_ABSENT */
@@ -95,6 +100,8 @@ struct table {
   size_t n_arm_hists;
 
   struct names arms, replicas, tags, value_names;
+  uint8_t *replica_flags; /* by number: enum table_replica_flag */
+  size_t n_replica_flags, cap_replica_flags;
   struct value *tag_values; /* parsed tags, by number */
   size_t n_tag_values, cap_tag_values;
   /* What the first measured one of each class that ended said; owned. */

@@ -13,8 +13,8 @@ static struct checks_input plain(void) {
 static void defaults_are_designs(void **state) {
   (void)state;
   struct checks_limits l = checks_default_limits();
-  static const double want[CHECK_COUNT] = {5e-3, 5e-3, 20e-3, 0.9, 1e-3, 0.05,
-                                           0.01, 0.05, 1e-3,  0,   0};
+  static const double want[CHECK_COUNT] = {5e-3, 5e-3, 20e-3, 0.9, 1e-3, 0.05, 0.01,
+                                           0.05, 1e-3, 0,     0,   0,    2};
   for (int i = 0; i < CHECK_COUNT; i++)
     check_near(l.limit[i], want[i], 0.0);
 }
@@ -63,8 +63,8 @@ static void the_clients_own_lateness(void **state) {
   struct check c[CHECK_COUNT];
   checks_run(t, &in, c);
   assert_false(checks_valid(c));
-  static const bool want[CHECK_COUNT] = {false, true, false, false, true, true,
-                                         true,  true, false, false, true};
+  static const bool want[CHECK_COUNT] = {false, true,  false, false, true, true, true,
+                                         true,  false, false, true,  true, true};
   for (int i = 0; i < CHECK_COUNT; i++)
     if (c[i].ok != want[i])
       fail_msg("%s: ok = %d, figure %g", c[i].name, c[i].ok, c[i].figure);
@@ -132,11 +132,144 @@ static void limits_can_be_set(void **state) {
   assert_string_equal(err.text, "limit of the check worker_cpu: a limit cannot be below 0");
 }
 
+/* `n` measured generation requests to r0, besides the replicas of the run. */
+static struct table *to_one_replica(uint64_t n) {
+  struct table *t = table_new(0);
+  table_add_replica(t, "r0");
+  table_add_replica(t, "r2");
+  table_add_replica(t, "r1");
+  for (uint64_t i = 0; i < n; i++) {
+    struct sample *s = row_ok(i, 1, 0, 5, 5);
+    s->chosen = mem_strdup("r0");
+    row_add(t, s);
+  }
+  return t;
+}
+
+static void a_replica_that_got_nothing(void **state) {
+  (void)state;
+  struct checks_input in = plain();
+  struct check c[CHECK_COUNT];
+  struct table *t = to_one_replica(29);
+  table_finish(t);
+  checks_run(t, &in, c); /* 10 per replica at least */
+  assert_true(c[CHECK_IDLE_REPLICA].ok && isnan(c[CHECK_IDLE_REPLICA].figure));
+  check_has(c[CHECK_IDLE_REPLICA].note, "not measured: 29 requests are too few for 3 replicas");
+  table_free(t);
+  t = to_one_replica(30);
+  struct sample *s = row_ok(99, 1, 0, 5, 5);
+  s->chosen = mem_strdup("r1");
+  s->measured = false; /* the warm-up is not the measurement */
+  row_add(t, s);
+  s = row_ok(99, 1, 0, 5, 5);
+  s->served = mem_strdup("pod-7"); /* its own name for itself; never given to the run */
+  s->measured = false;
+  row_add(t, s);
+  table_finish(t);
+  checks_run(t, &in, c);
+  check_near(c[CHECK_IDLE_REPLICA].figure, 2, 0.0);
+  assert_false(c[CHECK_IDLE_REPLICA].ok);
+  assert_string_equal(c[CHECK_IDLE_REPLICA].name, "idle_replica");
+  assert_string_equal(c[CHECK_IDLE_REPLICA].note, "no request went to r1, r2");
+  in.gateway = true;
+  checks_run(t, &in, c);
+  assert_true(c[CHECK_IDLE_REPLICA].ok);
+  check_has(c[CHECK_IDLE_REPLICA].note, "not measured: a gateway chooses");
+  in.gateway = false;
+  for (int i = 0; i < 2; i++) {
+    s = row_ok(99, 1, 0, 5, 5);
+    s->chosen = mem_strdup(i ? "r1" : "r2");
+    s->served = mem_strdup("pod-7"); /* chosen is enough */
+    row_add(t, s);
+  }
+  table_finish(t);
+  checks_run(t, &in, c);
+  check_near(c[CHECK_IDLE_REPLICA].figure, 0, 0.0);
+  assert_true(c[CHECK_IDLE_REPLICA].ok);
+  table_free(t);
+}
+
+static void long_lists_of_idle_replicas_are_cut(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  for (int i = 0; i < 100; i++) {
+    char id[32];
+    snprintf(id, sizeof id, "replica-number-%d", i);
+    table_add_replica(t, id);
+  }
+  for (uint64_t i = 0; i < 1000; i++)
+    row_add(t, row_ok(i, 1, 0, 5, 5));
+  table_finish(t);
+  struct checks_input in = plain();
+  struct check c[CHECK_COUNT];
+  checks_run(t, &in, c);
+  check_near(c[CHECK_IDLE_REPLICA].figure, 100, 0.0);
+  check_has(c[CHECK_IDLE_REPLICA].note, "no request went to replica-number-0, replica-number-1, ");
+  check_has(c[CHECK_IDLE_REPLICA].note, " more");
+  table_free(t);
+}
+
+static void expectations_need_sessions(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  struct session_record one = row_session(1, 0, 1, SAMPLE_OK), warm = row_session(2, 0, 1, 0);
+  warm.measured = false;
+  table_add_session(t, &one);
+  table_add_session(t, &warm);
+  table_finish(t);
+  struct checks_input in = plain();
+  struct check c[CHECK_COUNT];
+  checks_run(t, &in, c);
+  assert_true(c[CHECK_SESSIONS].ok && isnan(c[CHECK_SESSIONS].figure));
+  check_has(c[CHECK_SESSIONS].note, "not measured: the plan has no expectations");
+  in.expectations = 1;
+  checks_run(t, &in, c);
+  check_near(c[CHECK_SESSIONS].figure, 1, 0.0);
+  assert_false(c[CHECK_SESSIONS].ok);
+  struct value v = checks_value(c);
+  assert_true(value_get(value_at(&v, CHECK_SESSIONS), "minimum")->u.boolean);
+  assert_false(value_get(value_at(&v, CHECK_IDLE_REPLICA), "minimum")->u.boolean);
+  value_free(&v);
+  one.session = 3;
+  table_add_session(t, &one);
+  table_finish(t);
+  checks_run(t, &in, c);
+  assert_true(c[CHECK_SESSIONS].ok);
+  struct err err;
+  check_ok(checks_set_limit(&in.limits, "sessions", "3", &err), &err);
+  checks_run(t, &in, c);
+  assert_false(c[CHECK_SESSIONS].ok);
+  table_free(t);
+}
+
+/* "no request ended well" would be wrong where plain HTTP did. */
+static void notes_name_generation_requests(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  struct sample *s = row_ok(1, 1, 0, 5, 5);
+  s->is_generation = s->streamed = false;
+  row_add(t, s);
+  table_finish(t);
+  struct checks_input in = plain();
+  struct check c[CHECK_COUNT];
+  checks_run(t, &in, c);
+  assert_string_equal(c[CHECK_MISSING_USAGE].note,
+                      "not measured: no generation request ended well");
+  assert_string_equal(c[CHECK_EMPTY_200].note, "not measured: no generation request ended");
+  table_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(defaults_are_designs),     cmocka_unit_test(nothing_measured_breaks_nothing),
-      cmocka_unit_test(the_clients_own_lateness), cmocka_unit_test(what_the_replies_say),
+      cmocka_unit_test(defaults_are_designs),
+      cmocka_unit_test(nothing_measured_breaks_nothing),
+      cmocka_unit_test(the_clients_own_lateness),
+      cmocka_unit_test(what_the_replies_say),
       cmocka_unit_test(limits_can_be_set),
+      cmocka_unit_test(a_replica_that_got_nothing),
+      cmocka_unit_test(expectations_need_sessions),
+      cmocka_unit_test(long_lists_of_idle_replicas_are_cut),
+      cmocka_unit_test(notes_name_generation_requests),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
