@@ -149,10 +149,6 @@ static void print_wrapped(const char *text, int indent, int column) {
   const int width = 92;
   while (*text) {
     size_t word = strcspn(text, " \n");
-    if (column > indent && column + (int)word > width) {
-      printf("\n%*s", indent, "");
-      column = indent;
-    }
     printf("%.*s", (int)word, text);
     column += (int)word;
     text += word;
@@ -161,9 +157,14 @@ static void print_wrapped(const char *text, int indent, int column) {
       column = indent;
       text++;
     } else if (*text == ' ') {
-      putchar(' ');
-      column++;
       text++;
+      if (column + 1 + (int)strcspn(text, " \n") <= width) {
+        putchar(' ');
+        column++;
+      } else {
+        printf("\n%*s", indent, "");
+        column = indent;
+      }
     }
   }
   putchar('\n');

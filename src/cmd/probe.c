@@ -26,17 +26,30 @@ static void on_done(struct http_request *r) {
     loop_stop(ask->probe->loop);
 }
 
-/* The id of the first model in a /v1/models answer; a copy, NULL when there is none. */
-static char *first_model(const struct http_request *r) {
+/* What one /v1/models answer says: the first model's id (a copy, NULL when there is none), whether
+ * `wanted` is listed, whether the server says that it is simulated. */
+struct models {
+  char *first;
+  bool lists_wanted, simulated;
+};
+
+static struct models read_models(const struct http_request *r, const char *wanted) {
+  struct models m = {0};
   struct value v;
-  char *id = NULL;
-  if (r->status == 200 && json_parse(r->body.data, r->body.len, &v, NULL) == 0) {
-    const char *text = value_to_string(value_get(value_at(value_get(&v, "data"), 0), "id"));
-    if (text && *text)
-      id = mem_strdup(text);
-    value_free(&v);
+  if (r->status != 200 || json_parse(r->body.data, r->body.len, &v, NULL))
+    return m;
+  const struct value *data = value_get(&v, "data");
+  for (size_t i = 0; i < value_count(data); i++) {
+    const struct value *flag = value_get(value_at(data, i), "simulated");
+    const char *id = value_to_string(value_get(value_at(data, i), "id"));
+    if (!id || !*id)
+      continue;
+    m.first = m.first ? m.first : mem_strdup(id);
+    m.lists_wanted = m.lists_wanted || (wanted && strcmp(id, wanted) == 0);
+    m.simulated = m.simulated || (flag && flag->kind == VALUE_BOOL && flag->u.boolean);
   }
-  return id;
+  value_free(&v);
+  return m;
 }
 
 static int judge(struct fleet *fleet, const struct ask *asks, size_t n, struct err *err) {
@@ -47,8 +60,27 @@ static int judge(struct fleet *fleet, const struct ask *asks, size_t n, struct e
                                                            : ERR_CONNECT;
       return err_set(err, code, "%s", asks[i].request.detail);
     }
-  for (size_t i = 0; i < n && !fleet->model; i++)
-    fleet->model = first_model(&asks[i].request);
+  bool given = fleet->model != NULL, simulated = true;
+  for (size_t i = 0; i < n; i++) {
+    struct models m = read_models(&asks[i].request, fleet->model);
+    simulated = simulated && m.simulated;
+    bool missing = given && m.first && !m.lists_wanted;
+    if (missing)
+      err_set(err, ERR_NOT_FOUND,
+              "%s serves %s, not %s; name one it serves with --model (or --no-preflight to start "
+              "anyway)",
+              http_target_url(asks[i].request.target), m.first, fleet->model);
+    if (!fleet->model && m.first)
+      fleet->model = mem_strdup(m.first);
+    mem_free(m.first);
+    if (missing)
+      return err->code;
+  }
+  if (simulated) { /* perigee sim says so: a token is a byte there, and the report must tell */
+    fleet->simulated = fleet->reports_cached = true;
+    if (!fleet->tokenizer)
+      fleet->tokenizer = mem_strdup("bytes");
+  }
   if (!fleet->model)
     return err_set(err, ERR_NOT_FOUND,
                    "%s/v1/models lists no model (status %d); name one with --model",

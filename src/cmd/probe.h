@@ -7,7 +7,9 @@
 
 #include "run/fleet.h"
 
-/* Asks every replica (or the gateway) at most 10 s. When fleet->model is NULL it becomes the first
+/* Servers that say of themselves that they are simulated (perigee sim) make the fleet a simulated
+ * one, with the bytes tokenizer. A model that a server lists others instead of: ERR_NOT_FOUND.
+ * Asks every replica (or the gateway) at most 10 s. When fleet->model is NULL it becomes the first
  * model that an answer lists; none listed: ERR_NOT_FOUND with the hint --model. */
 NODISCARD int probe_fleet(struct fleet *fleet, struct err *err);
 

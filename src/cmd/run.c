@@ -84,7 +84,7 @@ static int read_script(struct runjob *job, struct err *err) {
 /* Options first, then the plan's own target; neither: the built-in fleet, later. */
 static int find_fleet(struct runjob *job, struct err *err) {
   int rc = fleet_options_build(&job->options.fleet, &job->fleet, err);
-  if (rc || job->fleet.n_replicas || job->fleet.gateway)
+  if (rc || job->fleet.n_replicas || job->fleet.gateway || job->options.sim)
     return rc;
   for (size_t i = 0; i < job->plan.n_targets && !rc; i++) {
     rc = fleet_add_replica(&job->fleet, job->plan.targets[i], err);
@@ -103,7 +103,7 @@ static int start_sim(struct runjob *job, struct err *err) {
   const struct run_options *o = &job->options;
   struct options_list args = {0};
   char replicas[24], seed[24];
-  snprintf(replicas, sizeof replicas, "%lld", (long long)o->sim);
+  snprintf(replicas, sizeof replicas, "%lld", (long long)(o->sim ? o->sim : RUN_SIM_REPLICAS));
   snprintf(seed, sizeof seed, "%lld", (long long)o->seed);
   const char *fixed[] = {"--replicas", replicas, "--seed", seed};
   for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
@@ -123,7 +123,7 @@ static int start_sim(struct runjob *job, struct err *err) {
   mem_free(args.items);
   if (rc)
     return rc;
-  job->has_sim = true;
+  job->has_sim = job->own_fleet = true;
   const struct value *replica_list = value_get(&job->sim.announce, "replicas");
   for (size_t i = 0; i < value_count(replica_list) && !rc; i++) {
     const struct value *r = value_at(replica_list, i);
@@ -228,8 +228,9 @@ static int prepare(struct runjob *job, struct err *err) {
     return 0;
   }
   bool own = !job->fleet.n_replicas && !job->fleet.gateway;
-  if (own && start_sim(job, err))
-    return cmd_fail("run", 1, err);
+  int rc = own ? start_sim(job, err) : 0;
+  if (rc)
+    return cmd_fail("run", rc == ERR_INVALID ? EXIT_USAGE : 1, err);
   if (!own && !job->options.no_preflight && probe_fleet(&job->fleet, err))
     return cmd_fail("run", 1, err);
   if (open_results(job, err))

@@ -35,18 +35,15 @@ static void add_banner(struct value *list, const char *name, const char *fmt, ..
 /* "r0 http://…, r1 http://…", at most four by name. */
 static void describe_fleet(const struct runjob *job, char *out, size_t size) {
   const struct fleet *f = &job->fleet;
-  if (f->simulated) {
-    const char *profile = value_to_string(value_get(&job->sim.announce, "profile"));
-    snprintf(out, size, "built-in simulated fleet: %zu replicas of profile %s (simulated)",
-             f->n_replicas,
-             profile                ? profile
-             : job->options.profile ? job->options.profile
-                                    : "tiny");
+  if (job->own_fleet) {
+    snprintf(out, size, "built-in simulated fleet: %zu replica%s of profile %s (simulated)",
+             f->n_replicas, f->n_replicas == 1 ? "" : "s",
+             job->options.profile ? job->options.profile : "tiny");
     return;
   }
-  int n = 0;
+  int n = f->simulated ? snprintf(out, size, "simulated, as its servers say: ") : 0;
   if (f->gateway)
-    n = snprintf(out, size, "gateway %s%s", f->gateway, f->n_replicas ? "; " : "");
+    n += snprintf(out + n, size - (size_t)n, "gateway %s%s", f->gateway, f->n_replicas ? "; " : "");
   for (size_t i = 0; i < f->n_replicas && n < (int)size; i++) {
     if (i == 4) {
       snprintf(out + n, size - (size_t)n, ", and %zu more", f->n_replicas - 4);
@@ -57,8 +54,34 @@ static void describe_fleet(const struct runjob *job, char *out, size_t size) {
   }
 }
 
+static void add_list(struct value *banner, const char *name, const struct options_list *items) {
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  for (size_t i = 0; i < items->n; i++)
+    buf_printf(&text, "%s%s", i ? "; " : "", items->items[i]);
+  if (items->n)
+    add_banner(banner, name, "%.900s", text.data);
+  buf_free(&text);
+}
+
+/* What `goodput` is made of. */
+static void add_objectives(struct value *banner, const struct metrics *metrics) {
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  for (size_t i = 0; i < metrics->n_slos; i++) {
+    char limit[48];
+    expect_format(metrics->slos[i].max, metrics->slos[i].metric->kind,
+                  metrics->slos[i].metric->unit, limit, sizeof limit);
+    buf_printf(&text, "%s%s <= %s", i ? ", " : "", metrics->slos[i].metric->name, limit);
+  }
+  if (metrics->n_slos)
+    add_banner(banner, "objectives", "%.900s", text.data);
+  buf_free(&text);
+}
+
 static struct value banner(const struct runjob *job) {
   struct value list = value_array();
+  bool own = false;
   char text[768];
   add_banner(&list, "scenario", "%s%s%s", job->script, job->plan.description ? ": " : "",
              job->plan.description ? job->plan.description : "");
@@ -68,17 +91,26 @@ static struct value banner(const struct runjob *job) {
     describe_fleet(job, text, sizeof text);
     add_banner(&list, "fleet", "%s", text);
   } else {
-    add_banner(&list, "fleet", "built-in simulated fleet, %lld replicas",
-               (long long)job->options.sim);
+    add_banner(&list, "fleet", "built-in simulated fleet: %lld replicas of profile %s (simulated)",
+               (long long)(job->options.sim ? job->options.sim : RUN_SIM_REPLICAS),
+               job->options.profile ? job->options.profile : "tiny");
+    own = true;
   }
+  add_list(&list, "settings", &job->options.sim_sets);
+  add_list(&list, "faults", &job->options.faults);
   add_banner(&list, "model", "%s; tokens counted by %s",
-             job->fleet.model ? job->fleet.model : "the first that /v1/models lists",
-             job->fleet.tokenizer ? job->fleet.tokenizer : "the server alone");
+             job->fleet.model ? job->fleet.model
+             : own            ? "sim-model"
+                              : "the first that /v1/models lists",
+             job->fleet.tokenizer ? job->fleet.tokenizer
+             : own                ? "bytes"
+                                  : "the server alone");
   add_banner(&list, "routing", "%s",
              job->plan.has_route          ? "the plan's policy"
              : job->fleet.gateway         ? "the gateway's"
              : job->fleet.n_replicas == 1 ? "one replica"
                                           : "session_hash (default)");
+  add_objectives(&list, &job->metrics);
   struct buf params;
   buf_init(&params, BUF_MAX_OWN);
   for (size_t i = 0; i < job->plan.n_params; i++)

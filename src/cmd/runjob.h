@@ -16,6 +16,8 @@
 #include "out/writer.h"
 #include "run/run.h"
 
+#define RUN_SIM_REPLICAS 3 /* of the built-in fleet, unless --sim says otherwise */
+
 struct runjob {
   struct run_options options;
   struct options_list args; /* args.items[0]: the script */
@@ -36,7 +38,7 @@ struct runjob {
   /* where it goes */
   struct fleet fleet;
   struct simchild sim;
-  bool has_sim;
+  bool has_sim, own_fleet; /* the child runs; the fleet is (or was) it */
   /* the run */
   struct rundir dir;
   int log_fd;

@@ -9,7 +9,8 @@
 static const struct options_spec specs[] = {
     FLEET_OPTIONS_SPECS(struct run_options, fleet),
     {"--sim", "N", OPTIONS_COUNT, AT(sim),
-     "replicas of the built-in fleet, started when no server is given (default 3)"},
+     "replicas of the built-in fleet (default 3), which is started when no server is given; also "
+     "instead of the plan's target"},
     {"--profile", "NAME", OPTIONS_TEXT, AT(profile),
      "what a built-in replica is: tiny (default), llama-3.1-8b, qwen3-32b, gpt-oss-20b, fixed, "
      "instant"},
@@ -67,7 +68,7 @@ static int check(const struct run_options *o, struct err *err) {
   if (o->exit_codes && strcmp(o->exit_codes, "bisect") != 0)
     return err_set(err, ERR_INVALID, "--exit-codes: \"%s\" is not known; the one form is bisect",
                    o->exit_codes);
-  if (o->sim < 1 || o->sim > 10000)
+  if (o->sim > 10000)
     return err_set(err, ERR_INVALID, "--sim: %lld is not a number of replicas", (long long)o->sim);
   if (o->workers > 1024)
     return err_set(err, ERR_INVALID, "--workers: %lld is more than 1024", (long long)o->workers);
@@ -75,16 +76,16 @@ static int check(const struct run_options *o, struct err *err) {
     return err_set(err, ERR_INVALID,
                    "--no-preflight needs --model: nobody asks the servers for it");
   bool elsewhere = o->fleet.replicas.n || o->fleet.gateway || o->fleet.fleet_file;
-  if (elsewhere && (o->profile || o->sim_sets.n || o->faults.n || o->truth))
+  if (elsewhere && (o->sim || o->profile || o->sim_sets.n || o->faults.n || o->truth))
     return err_set(err, ERR_INVALID,
-                   "--profile, --sim-set, --fault and --truth are for the built-in fleet, and "
-                   "servers of your own are given");
+                   "--sim, --profile, --sim-set, --fault and --truth are for the built-in fleet, "
+                   "and servers of your own are given");
   return 0;
 }
 
 int run_options_parse(int argc, char **argv, struct run_options *o, struct options_list *args,
                       struct err *err) {
-  *o = (struct run_options){.sim = 3, .seed = 1, .out = "results", .runaway_s = 2};
+  *o = (struct run_options){.seed = 1, .out = "results", .runaway_s = 2};
   int rc = options_parse(&run_command, argc, argv, o, args, err);
   return rc ? rc : check(o, err);
 }

@@ -8,7 +8,7 @@
 struct run_options {
   struct fleet_options fleet;
   /* the built-in fleet */
-  int64_t sim; /* replicas */
+  int64_t sim; /* replicas; 0 = not said */
   const char *profile;
   struct options_list sim_sets, faults;
   const char *truth;

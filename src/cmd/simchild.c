@@ -91,8 +91,11 @@ int simchild_start(struct simchild *child, const char *const *args, uint64_t tim
   if (rc) {
     char how[80];
     simchild_stop(child, how, sizeof how);
-    err_set(err, rc, "the built-in fleet did not start (%s)",
-            rc == ERR_TIMEOUT ? "no answer in time" : how);
+    if (strcmp(how, "ended with status 2") == 0) /* it said on stderr what it does not take */
+      rc = err_set(err, ERR_INVALID, "the built-in fleet does not take that option (see above)");
+    else
+      err_set(err, rc, "the built-in fleet did not start (%s)",
+              rc == ERR_TIMEOUT ? "no answer in time" : how);
     goto out;
   }
   rc = json_parse(line.data, line.len, &child->announce, err);
@@ -125,7 +128,7 @@ bool simchild_stop(struct simchild *child, char *how, size_t how_size) {
   snprintf(how, how_size, "not running");
   if (child->pid) {
     int status = 0;
-    if (reap(child->pid, 0, &status)) {
+    if (reap(child->pid, 20 * NS_PER_MS, &status)) { /* it may just be ending */
       as_asked = false;
     } else {
       kill(child->pid, SIGTERM);

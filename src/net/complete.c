@@ -200,11 +200,8 @@ void http_complete_sample(struct http_exchange *x) {
   mem_free(s->url);
   s->url = url_of(x);
   s->is_generation = r->api != OPENAI_NONE;
-  char *served = header_of(r, "x-inference-pod", "x-backend-id");
-  if (served) {
-    mem_free(s->served);
-    s->served = served;
-  }
+  if (!s->served) /* a gateway chose; a replica that we chose goes by the name it has here */
+    s->served = header_of(r, "x-inference-pod", "x-backend-id");
   if (s->is_generation)
     fill_stream(s, x);
   if (x->client->options.recorder)

@@ -49,7 +49,11 @@ int fleet_add_replica(struct fleet *f, const char *text, struct err *err) {
     err_prefix(err, "replica '%s'", text);
     return err->code;
   }
+  size_t path_len = strlen(parsed.path);
+  bool has_v1 = path_len >= 3 && strcmp(parsed.path + path_len - 3, "/v1") == 0;
   url_free(&parsed);
+  if (has_v1)
+    return err_set(err, ERR_INVALID, "replica '%s': leave /v1 off, it is added", text);
   char number[24];
   snprintf(number, sizeof number, "r%zu", f->n_replicas);
   char *id = id_len ? mem_strndup(text, id_len) : mem_strdup(number);

@@ -11,8 +11,9 @@
 #include "text/tokens.h"
 
 #define FLUSH_NS (100 * NS_PER_MS)
-#define QUIET_NS NS_PER_MS /* collector steps only when the next timer is further away */
-#define SPARE_USERS 25     /* an open load keeps room for so many */
+#define CPU_MIN_NS (500 * NS_PER_MS) /* a share of less time than this says nothing */
+#define QUIET_NS NS_PER_MS           /* collector steps only when the next timer is further away */
+#define SPARE_USERS 25               /* an open load keeps room for so many */
 
 uint64_t worker_since_zero(const struct worker *w, uint64_t loop_ns) {
   return loop_ns > w->run->zero_ns ? loop_ns - w->run->zero_ns : 0;
@@ -116,7 +117,7 @@ void worker_set_probing(struct worker *w, bool on) {
     w->wall_mark_ns = now;
   } else {
     loop_set_probe(w->loop, NULL);
-    if (now > w->wall_mark_ns)
+    if (now > w->wall_mark_ns + CPU_MIN_NS)
       recorder_cpu(w->recorder,
                    (double)(stats.cpu_ns - w->cpu_mark_ns) / (double)(now - w->wall_mark_ns));
   }

@@ -201,7 +201,7 @@ def test_server_metrics_count_what_was_sent(work):
         url = announce["replicas"][0]["url"]
         session = "local c = chat.new(vu, {}) for _ = 1, 2 do c:user(gen.text { tokens = 50, rng = vu.rng }):send { max_tokens = 5 } end"
         work.write("s.lua", plan("perigee.closed { users = 2, sessions = 10 }", session))
-        result = work.perigee("run", "s.lua", "--replica", url, "--tokenizer", "bytes")
+        result = work.perigee("run", "s.lua", "--replica", "a=" + url)
         rows = result.rows
         with urllib.request.urlopen(url + "/metrics", timeout=10) as reply:
             text = reply.read().decode()
@@ -216,7 +216,8 @@ def test_server_metrics_count_what_was_sent(work):
         eq(value("vllm:time_to_first_token_seconds_count"), len(rows))
         eq(value("vllm:request_success_total"), len(rows))
         eq(value("vllm:num_requests_running"), 0)
-        eq(result.run["fleet"]["simulated"], False, "a server that was given is not called simulated by us")
+        eq(result.run["fleet"]["simulated"], True, "perigee sim says of itself what it is")
+        eq({r["served"] for r in rows}, {"a"}, "a replica goes by the name it was given")
     finally:
         process.terminate()
         process.communicate(timeout=10)
