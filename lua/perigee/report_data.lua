@@ -96,6 +96,8 @@ local function quantity(x, unit)
   if unit == "s" and x >= 119.5 then
     local whole = math.floor(x + 0.5)
     return ("%dm %02ds"):format(whole // 60, whole % 60)
+  elseif unit == "replicas" or unit == "sessions" then
+    return count(x) .. " " .. (x == 1 and unit:sub(1, -2) or unit)
   end
   local scale, name = scale_for(unit, x)
   return figure(x * scale) .. (name ~= "" and name ~= "times" and " " .. name or "")
@@ -242,6 +244,11 @@ local function headline_notes(summary, names)
   local assumed, n = num(at(metrics, "tpot", "first_tokens_assumed")), num(at(metrics, "tpot", "n"))
   if assumed and n and n > 0 and assumed > 0 then
     note("tpot: the first event was taken to hold one token in %s of %s requests.", count(assumed), count(n))
+  end
+  local same_read = num(at(metrics, "tpot", "same_read")) or 0
+  if same_read > 0 then
+    note("tpot and output_rate: %s %s left out, all %s events came in one read, with no time between them.",
+      count(same_read), same_read == 1 and "reply is" or "replies are", same_read == 1 and "its" or "their")
   end
   local cached = object(summary.cached)
   if (num(at(metrics, "cached_ratio", "n")) or 0) > 0 then
@@ -395,7 +402,7 @@ local function validity(summary)
       note = meaning .. "; " .. note
     end
     rows[#rows + 1] = { mark, tostring(c.name), quantity(c.figure, text(c.unit)),
-      quantity(c.limit, text(c.unit)), note or meaning or "" }
+      (c.minimum == true and "≥ " or "") .. quantity(c.limit, text(c.unit)), note or meaning or "" }
   end
   return {
     title = "Can the measurement be believed?",
@@ -446,8 +453,10 @@ function data.broken_checks(summary)
   local list = {}
   for _, c in ipairs(object(summary.checks)) do
     if c.ok == false then
-      list[#list + 1] = ("%s is %s, the limit is %s: %s"):format(tostring(c.name),
-        quantity(c.figure, text(c.unit)), quantity(c.limit, text(c.unit)), text(c.meaning) or "")
+      local form = c.minimum == true and "%s is %s, at least %s are needed: %s%s"
+        or "%s is %s, the limit is %s: %s%s"
+      list[#list + 1] = form:format(tostring(c.name), quantity(c.figure, text(c.unit)),
+        quantity(c.limit, text(c.unit)), text(c.meaning) or "", text(c.note) and "; " .. c.note or "")
     end
   end
   return list
@@ -488,9 +497,11 @@ function data.facts(summary)
   add(outcomes(summary.sessions, "sessions"))
   local t = object(summary.throughput)
   if (num(t.window_s) or 0) > 0 then
-    add("throughput", ("%s requests/s · %s output tokens/s · %s prompt tokens/s · window %s"):format(
-      figure(num(t.requests_per_s) or 0), figure(num(t.output_tokens_per_s) or 0),
-      figure(num(t.prompt_tokens_per_s) or 0), quantity(t.window_s, "s")))
+    local failed = num(t.failed_per_s) or 0
+    add("throughput", ("%s requests/s%s · %s output tokens/s · %s prompt tokens/s · window %s"):format(
+      figure(num(t.requests_per_s) or 0), failed > 0 and (" ok · %s/s failed"):format(figure(failed)) or "",
+      figure(num(t.output_tokens_per_s) or 0), figure(num(t.prompt_tokens_per_s) or 0),
+      quantity(t.window_s, "s")))
   end
   local shares = {}
   for _, name in ipairs { "goodput", "route_fallback" } do

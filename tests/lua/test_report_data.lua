@@ -110,11 +110,14 @@ describe("the headline table", function()
   it("says how itl, tpot and cached_ratio came about", function()
     local s = section({ cached = { value = 500, zero = 1, inferred_zero = 99, absent = 7 }, metrics = {
       itl = metric { method = "histogram", relative_error = 0.0039, ci95 = {} },
-      tpot = metric { first_tokens_assumed = 12 }, cached_ratio = metric { unit = "ratio", mean = 0.8 } } },
+      tpot = metric { first_tokens_assumed = 12, same_read = 3 },
+      cached_ratio = metric { unit = "ratio", mean = 0.8 } } },
       "Results")
     local notes = table.concat(s.notes, "\n")
     expect(notes):contains "itl comes from a histogram (relative error up to 0.4 %)"
     expect(notes):contains "tpot: the first event was taken to hold one token in 12 of 600 requests."
+    expect(notes):contains("tpot and output_rate: 3 replies are left out, all their events came in one read, "
+      .. "with no time between them.")
     expect(notes):contains "cached_ratio: 500 reported, 1 zero, 99 inferred zero; 7 replies did not say."
   end)
 
@@ -189,11 +192,20 @@ describe("the other tables", function()
       { name = "wake_lag_p99", figure = 0.032, limit = 0.005, unit = "s", ok = false, meaning = "late" },
       { name = "worker_cpu", figure = 0.31, limit = 0.9, unit = "ratio", ok = true, meaning = "busy",
         note = "worker 1 of 3" },
-      { name = "clock_step", limit = 0.001, unit = "s", ok = true, note = "not measured" } } },
+      { name = "clock_step", limit = 0.001, unit = "s", ok = true, note = "not measured" },
+      { name = "sessions", figure = 1, limit = 2, minimum = true, unit = "sessions", ok = false } } },
       "Can the measurement be believed?")
     expect(texts(s.rows[1])):eq { "✗", "wake_lag_p99", "32.0 ms", "5.00 ms", "late" }
     expect(texts(s.rows[2])):eq { "✓", "worker_cpu", "31.0 %", "90.0 %", "busy; worker 1 of 3" }
     expect(texts(s.rows[3])):eq { "·", "clock_step", "—", "1.00 ms", "not measured" }
+    expect(texts(s.rows[4])):eq { "✗", "sessions", "1 session", "≥ 2 sessions", "" }
+    expect(data.broken_checks { checks = {
+      { name = "sessions", figure = 1, limit = 2, minimum = true, unit = "sessions", ok = false,
+        meaning = "measured sessions" },
+      { name = "idle_replica", figure = 2, limit = 0, unit = "replicas", ok = false, meaning = "idle",
+        note = "no request went to r1, r2" } } }):eq {
+      "sessions is 1 session, at least 2 sessions are needed: measured sessions",
+      "idle_replica is 2 replicas, the limit is 0 replicas: idle; no request went to r1, r2" }
   end)
 end)
 
@@ -229,6 +241,9 @@ describe("sentences", function()
     expect(facts[4]):eq { "throughput",
       "9.81 requests/s · 1,318 output tokens/s · 1.00 prompt tokens/s · window 110 s" }
     expect(facts[5]):eq { "shares", "goodput 90.0 % of 1,410" }
+    local failing = data.facts { throughput = { window_s = 60, requests_per_s = 31.7, failed_per_s = 8.1 } }
+    expect(failing[#failing][2]):eq
+      "31.7 requests/s ok · 8.10/s failed · 0 output tokens/s · 0 prompt tokens/s · window 60.0 s"
     expect(data.facts({ requests = { ok = 3, generation = false } })[1][1]):eq "plain HTTP"
   end)
 end)
