@@ -123,7 +123,13 @@ FORCE:
 
 demo: $(BUILD)/.deps ## install, build, run a scenario on the built-in fleet, say where the report is
 	@$(MAKE) --no-print-directory all
-	$(BIN) run scenarios/tool_loop_branching.lua --set users=4 --set duration=10s --label demo
+	@$(BIN) run scenarios/tool_loop_branching.lua --set users=4 --set duration=10s --label demo; status=$$?; \
+	case $$status in \
+	0) ;; \
+	98) echo; echo "The demo ran. This machine was too busy for its times to be trusted, and the report says which check noticed;"; \
+	    echo "on a quiet machine the same command ends as valid." ;; \
+	*) exit $$status ;; \
+	esac
 
 # ---------------------------------------------------------------------------------------- tests
 

@@ -29,7 +29,7 @@ static void print_help(FILE *out) {
   for (size_t i = 0; i < ARRAY_LEN(commands); i++)
     fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].summary);
   fprintf(out, "\n`perigee COMMAND --help` says more. A first run on the built-in fleet:\n"
-               "  perigee run scenarios/chat_multi_turn.lua\n");
+               "  perigee run chat_multi_turn\n");
 }
 
 int main(int argc, char **argv) {

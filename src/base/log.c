@@ -1,4 +1,4 @@
-/* log.c: writes log lines. The three settings are the process's only mutable globals: a log without
+/* log.c: writes log lines. The settings are the process's only mutable globals: a log without
  * them would have to be handed to every function that may warn. They are atomic. */
 #include "base/log.h"
 
@@ -11,6 +11,9 @@
 static int level_now = LOG_WARN;
 static int sink_fd = -1;
 static int to_stderr = 1;
+static void (*printer)(void *user, const char *line,
+                       size_t len); /* set while no other thread runs */
+static void *printer_user;
 
 void log_set_level(enum log_level level) {
   __atomic_store_n(&level_now, (int)level, __ATOMIC_RELAXED);
@@ -26,6 +29,11 @@ void log_set_sink(int fd) {
 
 void log_set_stderr(bool on) {
   __atomic_store_n(&to_stderr, on ? 1 : 0, __ATOMIC_RELAXED);
+}
+
+void log_set_printer(void (*print)(void *user, const char *line, size_t len), void *user) {
+  printer_user = user;
+  printer = print;
 }
 
 static void write_all(int fd, const char *data, size_t len) {
@@ -55,7 +63,9 @@ void log_line(enum log_level level, const char *fmt, ...) {
     if (line[i] == '\n' || line[i] == '\r')
       line[i] = ' ';
   line[len++] = '\n';
-  if (__atomic_load_n(&to_stderr, __ATOMIC_RELAXED))
+  if (__atomic_load_n(&to_stderr, __ATOMIC_RELAXED) && printer)
+    printer(printer_user, line, len);
+  else if (__atomic_load_n(&to_stderr, __ATOMIC_RELAXED))
     write_all(STDERR_FILENO, line, len);
   int fd = __atomic_load_n(&sink_fd, __ATOMIC_RELAXED);
   if (fd >= 0)

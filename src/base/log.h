@@ -19,6 +19,9 @@ void log_set_sink(int fd);
 void log_set_stderr(bool on);
 void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+/* Where lines go instead of stderr (the live line owns the terminal, and writes them above itself).
+ * NULL: stderr again. Any thread may call it until then. */
+void log_set_printer(void (*print)(void *user, const char *line, size_t len), void *user);
 /* A line for the sink alone, as it is (what a script printed); a line feed is added when missing.
  */
 void log_keep(const char *line, size_t len);

@@ -61,16 +61,18 @@ static void compose(struct buf *b, const struct live_line *l, const struct run_s
   buf_puts(b, phase_word(s));
   add_seconds(b, "", s->elapsed_s);
   if (!isnan(s->left_s)) {
-    add_seconds(b, ",", s->left_s);
-    buf_puts(b, " left");
+    add_seconds(b, s->phase == RUN_DRAIN ? ", at most" : ",", s->left_s);
+    buf_puts(b, s->phase == RUN_DRAIN ? " more" : " left");
   }
+  buf_printf(b, " · %llu requests (%.3g/s), %llu failed",
+             (unsigned long long)(s->live.requests + s->live.other_requests), l->rate,
+             (unsigned long long)(s->live.failed + s->live.other_failed));
   buf_printf(b, " · sessions %llu active, %llu done", (unsigned long long)s->sessions_active,
              (unsigned long long)s->live.sessions_ended);
   if (s->sessions_bound)
     buf_printf(b, " of %llu", (unsigned long long)s->sessions_bound);
-  buf_printf(b, " · requests %llu, %.3g/s, %llu failed",
-             (unsigned long long)(s->live.requests + s->live.other_requests), l->rate,
-             (unsigned long long)(s->live.failed + s->live.other_failed));
+  if (s->live.sessions_failed)
+    buf_printf(b, ", %llu failed", (unsigned long long)s->live.sessions_failed);
   if (s->live.ttft_n) {
     add_seconds(b, " · TTFT p50", s->live.ttft_p50_s);
     add_seconds(b, ", p95", s->live.ttft_p95_s);

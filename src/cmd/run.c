@@ -1,5 +1,6 @@
 /* run.c: `perigee run`: reads the script, makes sure there is a fleet, runs, and hands over to
  * runend.c. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,7 +64,32 @@ static int read_expectations(struct runjob *job, struct err *err) {
   return rc;
 }
 
+/* A script that is no file here may be the name of a shipped scenario: NAME, NAME.lua or
+ * scenarios/NAME.lua, here or where `make install` put them. */
+static void find_script(struct runjob *job) {
+  if (access(job->script, F_OK) == 0)
+    return;
+  char exe[PATH_MAX];
+  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+  exe[n > 0 ? n : 0] = '\0';
+  char *slash = strrchr(exe, '/');
+  if (slash)
+    *slash = '\0';
+  static const char *const places[] = {".", "scenarios", "../share/perigee",
+                                       "../share/perigee/scenarios"};
+  for (size_t i = 0; i < ARRAY_LEN(places); i++)
+    for (int lua = 0; lua < 2; lua++) {
+      snprintf(job->found, sizeof job->found, "%s%s%s/%s%s", i < 2 ? "" : exe, i < 2 ? "" : "/",
+               places[i], job->script, lua ? ".lua" : "");
+      if (access(job->found, F_OK) == 0) {
+        job->script = job->found;
+        return;
+      }
+    }
+}
+
 static int read_script(struct runjob *job, struct err *err) {
+  find_script(job);
   int rc = split_sets(job, err);
   if (rc)
     return rc;
@@ -196,10 +222,10 @@ static int execute(struct runjob *job, struct err *err) {
                               .progress = on_progress,
                               .progress_user = job};
   job->clock_offset_ns = clock_realtime_offset_ns();
-  log_set_stderr(false); /* the live line owns the terminal; log.txt has everything */
+  log_set_printer(live_print, &job->live);
   int rc = run_start(&config, &job->result, err);
+  log_set_printer(NULL, NULL);
   live_end(&job->live);
-  log_set_stderr(true);
   job->ran = rc == 0;
   struct err write_err = {0};
   if (writer_stop(job->writer, &write_err) && !job->run_error[0])

@@ -24,6 +24,7 @@ struct runjob {
   int argc;
   char **argv;
   const char *script;
+  char found[8192]; /* its path, when it was looked up by name */
   /* what the script says */
   struct state_set *sets;
   size_t n_sets;

@@ -51,7 +51,8 @@ const struct options_command run_command = {
     .summary = "run a scenario and write the report",
     .usage = "FILE.lua [options]",
     .about =
-        "Without a server (--replica, --gateway, --fleet) it starts the built-in simulated fleet.\n"
+        "FILE.lua is a path, or the name of a shipped scenario (see `perigee list`). Without a "
+        "server (--replica, --gateway, --fleet) it starts the built-in simulated fleet.\n"
         "\n"
         "  perigee run scenarios/chat_multi_turn.lua --set duration=30s\n"
         "  perigee run my.lua --replica a=http://10.0.0.1:8000 --replica b=http://10.0.0.2:8000\n"

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "run/worker.h"
 
-#define REST_NS (100 * NS_PER_MS) /* of a user whose session could not even be made */
+#define REST_NS (100 * NS_PER_MS) /* of a user whose session ended by a mistake of the script */
 
 static void check_done(struct worker *w);
 
@@ -59,15 +59,29 @@ static void record_end(struct worker *w, const struct worker_slot *slot, uint64_
 
 static void next_session(struct worker_slot *slot);
 
+/* The user of a closed load goes on after a while: at once, a script that fails at its first line
+ * would spin through millions of sessions. */
+static void rest(struct worker_slot *slot) {
+  struct worker *w = slot->worker;
+  slot->due.measured = false;
+  slot->due.session = UINT64_MAX;
+  loop_timer_set(w->loop, &slot->timer, loop_now(w->loop) + REST_NS);
+  w->n_unstarted++;
+}
+
 static void session_ended(struct vu *vu) {
   struct worker_slot *slot = vu->owner;
   struct worker *w = slot->worker;
-  if (vu->outcome.error == SAMPLE_SCRIPT)
+  bool by_mistake = vu->outcome.error == SAMPLE_SCRIPT;
+  if (by_mistake)
     say_error(w, vu);
   record_end(w, slot, vu->begun ? vu->start_ns : loop_now(w->loop), &vu->outcome);
   slot->vu = NULL;
   w->n_live--;
-  next_session(slot);
+  if (by_mistake && !w->run->load.open && w->accepting)
+    rest(slot);
+  else
+    next_session(slot);
   check_done(w);
 }
 
@@ -96,22 +110,20 @@ static void begin_session(struct worker_slot *slot) {
   record_end(w, slot, loop_now(w->loop), &outcome);
   if (run->load.open) {
     free_slot(slot);
-  } else { /* not at once again: there would be no end to it */
-    slot->due.measured = false;
-    slot->due.session = UINT64_MAX;
-    loop_timer_set(w->loop, &slot->timer, loop_now(w->loop) + REST_NS);
-    w->n_unstarted++;
+  } else {
+    rest(slot);
   }
 }
 
 static void on_slot_timer(struct loop_timer *timer) {
   struct worker_slot *slot = CONTAINER_OF(timer, struct worker_slot, timer);
-  slot->worker->n_unstarted--;
+  struct worker *w = slot->worker;
+  w->n_unstarted--;
   if (slot->due.session == UINT64_MAX)
-    next_session(slot);
+    next_session(slot); /* may free it */
   else
     begin_session(slot);
-  check_done(slot->worker);
+  check_done(w);
 }
 
 static struct worker_slot *new_slot(struct worker *w) {
@@ -171,7 +183,7 @@ static void check_done(struct worker *w) {
     w->exhausted = true;
     worker_send_event(w, WORKER_EXHAUSTED);
   }
-  if (w->exhausted && w->n_live == 0) {
+  if (w->exhausted && !pending && w->n_live == 0) {
     w->drained = true;
     worker_set_probing(w, false);
     loop_timer_clear(w->loop, &w->window_timer);

@@ -292,6 +292,19 @@ def test_a_script_error_is_one_session_s(work):
         has(text, "s.lua:")
 
 
+def test_a_mistake_shows_at_once_and_does_not_spin(work):
+    """Every session fails at its first line: said while the run goes on, a few sessions a second, not thousands."""
+    script = plan('perigee.closed { users = 2, duration = "1s" }', "    vu:slep(1)\n")
+    with Server(good) as server:
+        result = run(work, server, script)
+        eq(result.status, 99)
+        has(result.err, "did you mean 'sleep'")
+        has(result.err, "s.lua:")
+        eq(result.err.count("level=error"), 1, "said once")
+        n = result.summary["sessions"]["failed"]
+        assert 4 <= n <= 40, n
+
+
 def test_script_values_and_checks(work):
     session = TURN + """
     vu:record("size", vu.session * 2)
