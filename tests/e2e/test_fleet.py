@@ -123,10 +123,11 @@ FAULTS = [
 def test_each_fault_gets_its_class(work):
     for spec, error in FAULTS:
         work.write("s.lua", one_turn())
-        result = work.perigee("run", "s.lua", "--profile", "instant", "--sim", "1", "--fault", spec, timeout=30)
+        result = work.perigee("run", "s.lua", "--profile", "instant", "--sim", "1", "--fault", spec, *RELAXED,
+                              timeout=30)
         assert result.folder, f"{spec}: {result.err}"
         eq([r["error"] for r in result.rows], [error], spec)
-        assert result.status in (98, 99), f"{spec}: status {result.status}"
+        eq(result.status, 98 if error == "empty_stream" else 99, spec)  # empty 200s make a run invalid
 
 
 def test_slow_bytes_and_coalescing_change_no_byte(work):

@@ -2,7 +2,7 @@
 import json
 import time
 
-from harness import Server, chat_chunk, eq, has, main, near, one_turn, simple_chat, usage
+from harness import RELAXED, Server, chat_chunk, eq, has, main, near, one_turn, simple_chat, usage
 
 # U+0085 and U+2028 inside a JSON string, a 4-byte emoji, CRLF and lone CR line ends, no space behind the colon, several
 # data lines, event/id/retry/comment lines, three events in one packet.
@@ -60,7 +60,7 @@ def test_every_cut_gives_the_same_text(work):
     with Server(handler) as server:
         n = len(body) + 1
         work.write("s.lua", MANY % (8, n, lua_string(TEXT + "Bxyz")))
-        result = work.perigee("run", "s.lua", "--replica", server.url, "--model", "test-model", timeout=300)
+        result = work.perigee("run", "s.lua", *RELAXED, "--replica", server.url, "--model", "test-model", timeout=300)
         assert not server.errors, server.errors[0]
         rows = result.rows
         eq(len(rows), n, "rows")
@@ -77,7 +77,7 @@ def one_reply(work, write, **server_options):
 
     with Server(handler, **server_options) as server:
         work.write("s.lua", one_turn())
-        result = work.perigee("run", "s.lua", "--replica", server.url, "--model", "test-model")
+        result = work.perigee("run", "s.lua", *RELAXED, "--replica", server.url, "--model", "test-model")
         assert not server.errors, server.errors[0]
         assert result.folder, result.err
         rows = result.rows
@@ -195,7 +195,7 @@ def test_absent_after_a_value_is_an_inferred_zero(work):
 
     with Server(handler) as server:
         work.write("s.lua", one_turn(1, 3))
-        result = work.perigee("run", "s.lua", "--replica", server.url, "--model", "test-model")
+        result = work.perigee("run", "s.lua", *RELAXED, "--replica", server.url, "--model", "test-model")
         eq([r["cached_state"] for r in result.rows], ["value", "inferred_zero", "inferred_zero"])
         eq([r["cached_tokens"] for r in result.rows], [48, 0, 0])
         ratio = result.summary["metrics"]["cached_ratio"]
@@ -223,7 +223,7 @@ def empty_server(variant):
 def check_empty(work, variant):
     with Server(empty_server(variant)) as server:
         work.write("s.lua", one_turn(1, 200))
-        result = work.perigee("run", "s.lua", "--replica", server.url, "--model", "test-model")
+        result = work.perigee("run", "s.lua", *RELAXED, "--replica", server.url, "--model", "test-model")
         assert not server.errors, server.errors[0]
         rows = result.rows
         eq(len(rows), 200)
@@ -236,7 +236,7 @@ def check_empty(work, variant):
         near(summary["metrics"]["failed"]["mean"], 0.3, 1e-12, "failure share")
         eq(summary["as_infinity"]["ttft"]["p95"], None)
         eq(summary["as_infinity"]["ttft"]["reason"]["p95"], "infinite")
-        assert result.status in (98, 99), result.status
+        eq(result.status, 98, "status")
         eq(summary["valid"], False, "30 % empty 200s are over the limit of 1 %")
         has(result.out, "empty_stream")
 
