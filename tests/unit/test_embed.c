@@ -56,12 +56,24 @@ static void test_development_folder(void **state) {
   remove(folder);
 }
 
+/* Loading itself: each C module, and a Lua module that needs some of them. */
+static void test_out_of_memory(void **state) {
+  (void)state;
+  lua_check_out_of_memory(
+      "", "for _, name in ipairs { 'chat.core', 'completions.core', 'core', 'gen.core',\n"
+          "                        'json', 'openai', 'stats' } do\n"
+          "  assert(require('perigee.' .. name))\n"
+          "end");
+  lua_check_out_of_memory("", "assert(require 'perigee.gen'.text)");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_embedded_files_are_found),
       cmocka_unit_test(test_modules_load_under_their_own_names),
       cmocka_unit_test(test_built_in_wins_over_the_path),
       cmocka_unit_test(test_development_folder),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

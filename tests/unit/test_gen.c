@@ -77,6 +77,16 @@ static void test_draws_happen_at_the_call(void **state) {
   lua_close(L);
 }
 
+static void test_out_of_memory(void **state) {
+  (void)state;
+  lua_check_out_of_memory("core = require 'perigee.gen.core'",
+                          "local r = core.rng('s')\n"
+                          "assert(#tostring(core.tokens(30, 'x', nil)) == 30)\n"
+                          "assert(#core.tokens(30, nil, r) == 30)\n"
+                          "assert(core.is_text(core.of('x')) and core.is_rng(core.rng(7)))\n"
+                          "tostring(core.words(9, 'y', nil)) core.tokens_of(40)");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_bytes_are_pinned),
@@ -84,6 +94,7 @@ int main(void) {
       cmocka_unit_test(test_words),
       cmocka_unit_test(test_the_setting_belongs_to_the_state),
       cmocka_unit_test(test_draws_happen_at_the_call),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

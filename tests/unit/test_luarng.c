@@ -68,11 +68,21 @@ static void test_misuse(void **state) {
   lua_close(L);
 }
 
+static void test_out_of_memory(void **state) {
+  (void)state;
+  lua_check_out_of_memory("core = require 'perigee.gen.core'",
+                          "local r = core.rng('s')\n"
+                          "local list = r:split():shuffle({ 1, 2, 3 })\n"
+                          "assert(#list == 3 and r:choice({ 'a' }) == 'a')\n"
+                          "tostring(r) r:exp('6s') r:int(4, 8) r:normal(1, 2)");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_draws_are_those_of_base),
       cmocka_unit_test(test_shuffle_reaches_every_order),
       cmocka_unit_test(test_misuse),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
