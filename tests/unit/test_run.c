@@ -74,7 +74,8 @@ static void a_chat_yields_samples(void **state) {
     assert_int_equal(row->turn, 2);
     assert_int_equal(row->step, 3);
     assert_int_equal(row->branch, 0);
-    assert_int_equal(row->flags, ROW_MEASURED | ROW_GENERATION | ROW_ROUTED | ROW_FALLBACK);
+    assert_int_equal(row->flags,
+                     ROW_MEASURED | ROW_GENERATION | ROW_ROUTED | ROW_FALLBACK | ROW_STREAMED);
     assert_string_equal(t->replicas.items[row->replica], "r0");
     assert_string_equal(t->tags.items[row->tags], "{\"kind\":\"test\"}");
     assert_true(row->sched <= row->start && row->start <= row->first_token &&
