@@ -9,7 +9,7 @@ local function session(vu) -- vu: the virtual user whose story this is
   local conv = chat.new(vu)
   conv:user "Why is the sky blue?"
   local reply = conv:send { max_tokens = 40 } -- waits here; other users go on meanwhile
-  vu:log("the answer took", reply.e2e, "s, its first token", reply.ttft, "s") -- seen with --verbose
+  vu:log("the answer took", reply.e2e, "s, its first token", reply.ttft, "s") -- and into the run's log.txt
 end
 
 return perigee.plan {

@@ -1,6 +1,7 @@
 --- Lesson 8: metrics of your own.
--- A plan declares what its script records, with a unit; reports and expectations then know it. Tags
--- split a metric: vu:tag for everything a user does from here on, or a table for one value.
+-- A plan declares what its script records, with a unit; the report then shows it whole. Tags split a
+-- metric in expectations ("answer_speed{kind=expert} p50 > 20"), and stand in each row of
+-- samples.jsonl: vu:tag for everything a user does from here on, or a table for one value.
 local perigee = require "perigee"
 local chat = require "perigee.chat"
 local gen = require "perigee.gen"

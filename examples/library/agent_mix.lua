@@ -7,8 +7,8 @@
 ---     }
 ---
 --- The kind is drawn from vu.rng, so a session is of the same kind in every run and under every
---- routing policy, and it becomes the tag `kind`, so that reports and expectations can tell them
---- apart: `ttft{kind=agent} p90 < 1s`.
+--- routing policy, and it becomes the tag `kind`, so that expectations can tell them apart
+--- (`ttft{kind=agent} p90 < 1s`), and the rows of samples.jsonl.
 local gen = require "perigee.gen"
 
 local agent_mix = {}

@@ -47,7 +47,7 @@ local perigee = {}
 ---@field session fun(vu: perigee.Vu) one user's story, told top to bottom
 ---@field name? string what reports call it; the file's name otherwise
 ---@field description? string one line
----@field expect? (string|fun(results: table): boolean, string?)[] what must hold, as in `"ttft p95 < 400ms"`
+---@field expect? (string|fun(results: table): boolean, string?)[] what must hold, as in `"ttft p95 < 400ms"` (a plain number is in base units: seconds)
 ---@field metrics? table<string, string> what the script records with `vu:record`: name = unit
 ---@field params? table<string, any> parameters: name = default, or name = { default =, doc = }
 ---@field setup? fun(vu: perigee.Vu): any runs once before the load; its value (plain data or texts) is `vu.shared`
@@ -69,7 +69,7 @@ function perigee.plan(plan) end
 ---@field arrival? "poisson"|"constant" spacing of arrivals; default poisson
 ---@field duration? perigee.Quantity how long sessions arrive, s
 ---@field sessions? integer how many arrive; `duration` or `sessions` must be there
----@field warmup? perigee.Quantity time at the start that is kept out of the numbers, s; default 0
+---@field warmup? perigee.Quantity time that comes before `duration` and is kept out of the numbers, s; default 0
 
 --- Sessions that arrive at a rate, whatever the system does (an open load).
 ---@param opts perigee.OpenOptions
@@ -80,7 +80,7 @@ function perigee.open(opts) end
 ---@field users integer how many tell sessions at the same time
 ---@field duration? perigee.Quantity how long sessions are started, s
 ---@field sessions? integer how many are started; `duration` or `sessions` must be there
----@field warmup? perigee.Quantity time at the start that is kept out of the numbers, s; default 0
+---@field warmup? perigee.Quantity time that comes before `duration` and is kept out of the numbers, s; default 0
 
 --- A fixed number of users, each of which starts its next session when the last one ended.
 ---@param opts perigee.ClosedOptions
@@ -93,7 +93,7 @@ function perigee.closed(opts) end
 ---@field arrival? "poisson"|"constant" for a ramp of rate; default poisson
 ---@field duration? perigee.Quantity default: the last point's time
 ---@field sessions? integer ends the load earlier
----@field warmup? perigee.Quantity default 0
+---@field warmup? perigee.Quantity time before the points begin, kept out of the numbers, s; default 0
 
 --- A load that changes in straight lines between points: `ramp { rate = { { 0, 1 }, { "2m", 10 } } }`.
 ---@param opts perigee.RampOptions
@@ -105,7 +105,7 @@ function perigee.ramp(opts) end
 ---@generic T: number|string|boolean|nil
 ---@param name string letters, digits and _
 ---@param default T
----@param doc? string what it is, for `--plan` and the report
+---@param doc? string what it is; `perigee run --plan` shows it
 ---@return T value
 function perigee.param(name, default, doc) end
 
@@ -244,7 +244,7 @@ function Vu:spawn(fn) end
 ---@param tags? table<string, string|number|boolean>
 function Vu:record(metric, value, tags) end
 
---- Counts whether something held; the report shows each check's share.
+--- Counts whether something held; the report shows how often each check passed and failed.
 ---@param name string
 ---@param ok any true unless nil or false
 ---@return boolean ok
@@ -365,7 +365,8 @@ function Rng:split() end
 
 --- A text handle: bytes outside the Lua heap, shared by everything that refers to them. Works wherever a
 --- string does in this API. `#text` is its length in bytes, `..` joins, `==` compares bytes, `tostring`
---- gives a string. Generated text is made at first use, for the run's tokenizer.
+--- gives a string. Between a text and a string `==` is always false (Lua's rule for values of two kinds):
+--- compare `tostring(text) == "…"`. Generated text is made at first use, for the run's tokenizer.
 ---@class perigee.Text
 ---@operator concat(perigee.TextLike): perigee.Text
 ---@operator len: integer
@@ -436,8 +437,8 @@ function Conversation:assistant(text) end
 function Conversation:system(text) end
 
 ---@class perigee.SendOptions
----@field max_tokens? number length of the answer, tokens (rounded, at least 1); needed unless the history is live
----@field tool_call? { name: string, arguments?: table|string } the answer becomes a call of this tool, with a deterministic id; arguments are a table or a JSON text
+---@field max_tokens? number length of the answer, tokens (above 0, rounded to at least 1); needed unless the history is live
+---@field tool_call? { name: string, arguments?: table|string } the answer becomes a call of this tool (one of `tools`, where there are some), with a deterministic id; arguments are a table or a JSON text
 ---@field temperature? number
 ---@field stop? string|string[]
 ---@field stream? boolean default true
@@ -449,6 +450,9 @@ function Conversation:system(text) end
 ---@field extra? table further fields of the request's body, over those above (`messages`, `tools`, `prompt`, `model` and `stream` have places of their own)
 
 --- Sends the conversation, waits for the answer and keeps it in the history. A failure ends the session.
+---
+--- Errors: raises without a user message, while a tool call has no answer, and on another user than the one
+--- that runs (`conv:fork(child)` makes a conversation for a child).
 ---@param opts? perigee.SendOptions
 ---@return perigee.Reply reply what the model really said, whatever the history keeps
 function Conversation:send(opts) end
@@ -500,7 +504,8 @@ function Conversation:set_tools(tools) end
 ---@return integer
 function Conversation:tokens() end
 
---- Adds a message of any role; `user`, `assistant` and `system` are the usual ways.
+--- Adds a message; `user`, `assistant` and `system` are the usual ways, `tool` answers tool calls. A user
+--- message begins a new turn.
 ---@param role "system"|"user"|"assistant"
 ---@param text perigee.TextLike
 ---@return perigee.Conversation self
@@ -1039,7 +1044,8 @@ function Expectation:errors(pattern) end
 --- - `stat`: `mean` `min` `max` `sum` `count` `share` `rate` `p50` `p90` `p95` `p99` `p99.9`. A share is a part
 ---   of requests, a rate is per second.
 --- - `OP`: `<` `<=` `>` `>=`.
---- - `bound`: a quantity (`400ms`, `75%`, `2/s`), `n * other`, or `other + quantity`, where `other` is another
+--- - `bound`: a quantity (`400ms`, `75%`, `2/s`; a plain number is in base units, so `ttft p95 < 400` is 400
+---   seconds), `n * other`, or `other + quantity`, where `other` is another
 ---   `metric stat`. `%` after `+` means points for ratios and shares, and relative otherwise.
 --- - `A = B within 2%` is a claim of equivalence, judged on intervals; other bounds use point estimates.
 --- - Tags: `turn step branch trial_block status error replica` are facts of a request; every other name is a tag

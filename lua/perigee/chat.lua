@@ -5,12 +5,12 @@ local core = require "perigee.core"
 local histories = require "perigee.chat.core"
 local json = require "perigee.json"
 local make = require "perigee.gen.core"
+local object = require "perigee.object"
 local request = require "perigee.request"
 
 local chat = {}
 
 local Conversation = {}
-Conversation.__index = Conversation
 Conversation.__name = "conversation"
 
 function Conversation:__len()
@@ -38,17 +38,22 @@ function chat.new(vu, opts)
   return conv
 end
 
+--- Adds a message; with one of the user a new turn begins.
 function Conversation:add(role, text)
-  self.core:add(role, text)
+  if role == "tool" then
+    core.raise "conv:add: a tool's answer belongs to a call; conv:tool(text) adds it"
+  end
+  self.core:add(core.word(role, "conv:add", "role", { "assistant", "system", "user" }), text)
   self.messages = #self.core
+  if role == "user" then
+    self.turn, self.step = self.turn + 1, 0
+  end
   return self
 end
 
 --- Adds a user message; a new turn begins.
 function Conversation:user(text)
-  self:add("user", text)
-  self.turn, self.step = self.turn + 1, 0
-  return self
+  return self:add("user", text)
 end
 
 --- Adds an assistant message that was not asked of the server.
@@ -104,16 +109,26 @@ end
 function Conversation:set_tools(tools)
   if tools == nil then
     self.core:set_tools(nil)
+    self.tool_names = nil
     return self
   end
   if type(tools) ~= "table" then
-    core.raise("tools must be a list of schemas, got " .. type(tools))
+    core.raise("tools must be a list of schemas, got " .. core.shown(tools))
   end
-  local schemas = json.array {}
+  for key in pairs(tools) do
+    if math.type(key) ~= "integer" then
+      core.raise(("tools must be a list, this table has the key '%s'; a single tool is { t }, a set is "
+        .. "set.schemas"):format(tostring(key)))
+    end
+  end
+  local schemas, names = json.array {}, {}
   for i, tool in ipairs(tools) do
     schemas[i] = schema(tool, i)
+    local fn = schemas[i]["function"]
+    names[#names + 1] = type(fn) == "table" and type(fn.name) == "string" and fn.name or nil
   end
   self.core:set_tools(#schemas > 0 and schemas or nil)
+  self.tool_names = #schemas > 0 and names or nil
   return self
 end
 
@@ -141,13 +156,42 @@ local function keep(conv, reply, max_tokens, call)
   conv.messages = #conv.core
 end
 
-local function check_call(call)
+-- What must hold before anything is sent.
+local function check_sendable(conv)
+  if conv.turn == 0 then
+    core.raise "conv:send: the conversation has no user message yet; conv:user(text) first"
+  end
+  if #conv.open > 0 then
+    core.raise(("conv:send: the tool call '%s' has no answer yet%s; conv:tool(text) first"):format(
+      conv.open[1], #conv.open > 1 and (", and %d more"):format(#conv.open - 1) or ""))
+  end
+  request.check_runs(conv.vu, "conv:send: the conversation", "conv:fork(child)")
+end
+
+local MAX_SHOWN = 40
+
+local function check_tool(names, wanted)
+  for _, name in ipairs(names) do
+    if name == wanted then
+      return
+    end
+  end
+  local few = table.move(names, 1, math.min(#names, MAX_SHOWN), 1, {})
+  local near = core.nearest(wanted, few)
+  core.raise(("conv:send: tool_call: the conversation has no tool '%s' (%s)"):format(wanted,
+    near and ("did you mean '%s'?"):format(near) or "it has: " .. table.concat(few, ", ")))
+end
+
+local function check_call(conv, call)
   if call == nil then
     return nil
   end
   core.options(call, "conv:send: tool_call", { "arguments", "name" })
   if type(call.name) ~= "string" then
     core.raise("conv:send: tool_call needs the tool's name")
+  end
+  if conv.tool_names then
+    check_tool(conv.tool_names, call.name)
   end
   local kind = type(call.arguments)
   if kind ~= "table" and kind ~= "string" and kind ~= "nil" then
@@ -158,13 +202,14 @@ end
 
 local function send(conv, verb, opts)
   opts = core.options(opts, "conv:send", SEND_OPTIONS)
-  local call = check_call(opts.tool_call)
+  local call = check_call(conv, opts.tool_call)
   local scripted = conv.history == "scripted" or call ~= nil
   local options, max_tokens = request.body_options(conv, opts, "conv:send", scripted)
   if scripted and not max_tokens then
     core.raise("conv:send: max_tokens is missing: with history = \"scripted\" it is the declared length "
       .. "of the answer")
   end
+  check_sendable(conv)
   conv.step = conv.step + 1
   local prompt = {
     api = "chat",
@@ -267,5 +312,9 @@ end
 function Conversation:tokens()
   return (make.tokens_of(self.core:text_bytes()))
 end
+
+object.class(Conversation, "conv", {
+  "branch", "history", "messages", "model", "parent", "route", "step", "turn", "vu",
+}, { "tool_names" })
 
 return chat

@@ -3,12 +3,12 @@
 local core = require "perigee.core"
 local bodies = require "perigee.completions.core"
 local make = require "perigee.gen.core"
+local object = require "perigee.object"
 local request = require "perigee.request"
 
 local completions = {}
 
 local Client = {}
-Client.__index = Client
 Client.__name = "completions"
 
 local SEND_OPTIONS = request.list(request.send_options, { "prompt" })
@@ -40,6 +40,7 @@ end
 local function send(client, verb, opts)
   opts = core.options(opts, "completions:send", SEND_OPTIONS)
   local kind = kind_of(opts.prompt)
+  request.check_runs(client.vu, "client:send: the client", "completions.new(child)")
   local options = request.body_options(client, opts, "completions:send", opts.max_tokens ~= nil)
   options.model = client.model
   local body
@@ -70,5 +71,7 @@ end
 function Client:try_send(opts)
   return send(self, "try_http", opts)
 end
+
+object.class(Client, "client", { "branch", "model", "parent", "route", "turn", "vu" })
 
 return completions

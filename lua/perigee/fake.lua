@@ -4,16 +4,16 @@
 local core = require "perigee.core"
 local gen = require "perigee.gen"
 local json = require "perigee.json"
+local object = require "perigee.object"
+local request_checks = require "perigee.request"
 local runtime = require "perigee.runtime"
 
 local fake = {}
 
 local Vu = {}
-Vu.__index = Vu
 Vu.__name = "fake virtual user"
 
 local Task = {}
-Task.__index = Task
 
 local OPTIONS = { "fleet", "params", "replies", "route", "seed", "session", "shared" }
 
@@ -28,9 +28,34 @@ local function new_fleet(opts)
   }
 end
 
+-- A copy of parameters in which a name that is none raises, as in a run.
+local function new_params(params)
+  local copy = {}
+  for name, value in pairs(params) do
+    copy[name] = value
+  end
+  return setmetatable(copy, {
+    __index = function(t, name)
+      for _, declared in ipairs(runtime.declared()) do
+        if declared.name == name then
+          return nil -- declared, without a default
+        end
+      end
+      local names = {}
+      for known in pairs(t) do
+        names[#names + 1] = tostring(known)
+      end
+      local near = core.nearest(tostring(name), names)
+      core.raise(("vu.params has no '%s'%s"):format(tostring(name),
+        near and (" (did you mean '%s'?)"):format(near) or ("; the plan declares it, or test.vu { params = { %s = ... } }"):format(tostring(name))))
+    end,
+  })
+end
+
 --- A fake virtual user.
 function fake.new(opts)
   opts = core.options(opts, "test.vu", OPTIONS)
+  request_checks.check_policy(opts.route, "test.vu")
   local record = { -- shared with its children
     requests = {}, slept = {}, records = {}, checks = {}, logs = {},
     branches = 0, counters = {}, inflight = {}, replies = opts.replies, replied = 0,
@@ -39,7 +64,7 @@ function fake.new(opts)
     id = 1,
     session = opts.session or 0,
     rng = gen.rng(("%s/%d"):format(opts.seed or 1, opts.session or 0)),
-    params = opts.params or {},
+    params = new_params(opts.params or {}),
     shared = opts.shared,
     fleet = new_fleet(opts.fleet),
     route = opts.route,
@@ -71,7 +96,8 @@ end
 
 function Vu:record(metric, value, tags)
   if type(metric) ~= "string" or type(value) ~= "number" then
-    core.raise("vu:record: a metric's name and a number are expected")
+    core.raise(("vu:record: a metric's name and a number are expected, got %s and %s"):format(
+      core.shown(metric), core.shown(value)))
   end
   table.insert(self.records, { metric = metric, value = value, tags = tags })
 end
@@ -101,7 +127,7 @@ function Vu:branch()
   return self.record_of.branches
 end
 
-function Vu.fail(_, class, detail)
+function Vu:fail(class, detail) -- luacheck: no self
   error(setmetatable({ class = class, detail = detail }, {
     __tostring = function(e) return ("%s: %s"):format(e.class, tostring(e.detail)) end,
   }), 0)
@@ -230,6 +256,13 @@ local function new_child(parent)
   return setmetatable(child, Vu)
 end
 
+-- While the result is open, `child` is the one that runs: what belongs to others cannot be used.
+local function running(child)
+  local record, before = child.record_of, child.record_of.running
+  record.running = child
+  return setmetatable({}, { __close = function() record.running = before end })
+end
+
 --- Runs fn(child, item, i) for each item; returns the results in order.
 function Vu:all(list, fn)
   local results, last = {}, self.clock
@@ -238,6 +271,7 @@ function Vu:all(list, fn)
     children[i] = new_child(self)
   end
   for i, child in ipairs(children) do
+    local _ <close> = running(child)
     results[i] = fn(child, list[i], i)
     last = math.max(last, child.clock)
   end
@@ -248,6 +282,7 @@ end
 --- Runs fn(child) at once, on its own clock.
 function Vu:spawn(fn)
   local child = new_child(self)
+  local _ <close> = running(child)
   local results = table.pack(fn(child))
   return setmetatable({ child = child, parent = self, results = results }, Task)
 end
@@ -279,7 +314,7 @@ function fake.session(plan, opts)
   end
   local vu = fake.new(opts)
   for name, value in pairs(declared_params(plan)) do
-    if vu.params[name] == nil then
+    if rawget(vu.params, name) == nil then
       vu.params[name] = value
     end
   end
@@ -290,5 +325,10 @@ function fake.session(plan, opts)
   plan.session(vu)
   return vu
 end
+
+object.class(Vu, "vu", {
+  "arm", "branch_id", "fleet", "id", "params", "parent_branch", "rng", "route", "session", "shared",
+}, { "checks", "clock", "logs", "record_of", "records", "requests", "slept", "tags" })
+object.class(Task, "task", {}, { "child", "parent", "results" })
 
 return fake

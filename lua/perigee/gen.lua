@@ -187,6 +187,9 @@ end
 
 --- Zipf: 1..n, rank k with weight 1 / k^s.
 function gen.zipf(n, s)
+  if type(n) ~= "number" or n < 1 or n ~= math.floor(n) then
+    core.raise("gen.zipf: n must be a whole number from 1 on, got " .. core.shown(n))
+  end
   n = core.count(n, "gen.zipf: n")
   s = not_negative(s == nil and 1 or s, "gen.zipf: s")
   local cumulative, sum = {}, 0

@@ -1,5 +1,6 @@
 --- Plans and loads: what a scenario script returns.
 local core = require "perigee.core"
+local request = require "perigee.request"
 local runtime = require "perigee.runtime"
 
 local perigee = {}
@@ -12,7 +13,7 @@ local API = 1
 --- Raises when this perigee does not have API number `n` (scripts begin with it).
 function perigee.require_api(n)
   if math.type(n) ~= "integer" or n < 1 then
-    core.raise("require_api: a whole number from 1 on is expected, got " .. tostring(n))
+    core.raise("require_api: a whole number from 1 on is expected, got " .. core.shown(n))
   end
   if n > API then
     core.raise(("require_api: the script needs API %d, perigee %s has API %d; update perigee"):format(n,
@@ -58,7 +59,7 @@ end
 
 local function declare(name, default, doc, where)
   if type(name) ~= "string" or not name:find "^[%a_][%w_]*$" then
-    core.raise(where .. ": a parameter's name is a word of letters, digits and _, got " .. tostring(name))
+    core.raise(where .. ": a parameter's name is a word of letters, digits and _, got " .. core.shown(name))
   end
   local kind = type(default)
   if kind ~= "number" and kind ~= "string" and kind ~= "boolean" and kind ~= "nil" then
@@ -93,7 +94,7 @@ local function bounds(load, opts, where)
   end
   if opts.sessions ~= nil then
     if math.type(opts.sessions) ~= "integer" or opts.sessions < 1 then
-      core.raise(where .. ": sessions must be a whole number from 1 on, got " .. tostring(opts.sessions))
+      core.raise(where .. ": sessions must be a whole number from 1 on, got " .. core.shown(opts.sessions))
     end
     load.sessions = opts.sessions
   end
@@ -117,7 +118,7 @@ end
 
 local function users_of(value, what)
   if type(value) ~= "number" or value < 0 or value ~= math.floor(value) then
-    core.raise(what .. " must be a whole number, got " .. tostring(value))
+    core.raise(what .. " must be a whole number, got " .. core.shown(value))
   end
   return math.tointeger(value)
 end
@@ -269,12 +270,13 @@ function perigee.plan(plan)
   for _, field in ipairs { "name", "description" } do
     expect_type(plan, field, "string")
   end
-  for _, field in ipairs { "session", "setup", "teardown", "route" } do
+  for _, field in ipairs { "session", "setup", "teardown" } do
     expect_type(plan, field, "function")
   end
   for _, field in ipairs { "expect", "metrics", "params", "slo" } do
     expect_type(plan, field, "table")
   end
+  request.check_policy(plan.route, "plan")
   if plan.session == nil then
     core.raise "plan: session is missing: a plan needs session = function(vu) ... end"
   end

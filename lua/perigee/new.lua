@@ -138,7 +138,7 @@ local USAGE = [[
 usage: perigee new NAME              writes NAME.lua, a scenario to start from
        perigee new --library NAME    writes a folder NAME: a library, its tests, a scenario, a rockspec
 
-NAME may have folders before it (scenarios/my_test). Existing files are never overwritten.
+NAME may have folders before it (scenarios/my_test); they are made. Existing files are never overwritten.
 ]]
 
 local function exists(path)
@@ -147,6 +147,21 @@ local function exists(path)
     file:close()
   end
   return file ~= nil
+end
+
+-- Makes a folder and those above it; true, or nil and why not.
+local function make_folders(path)
+  if path == "" or path == "." or path == "/" then
+    return true
+  end
+  local above = path:match "^(.*)/[^/]*$"
+  if above then
+    local ok, message = make_folders(above)
+    if not ok then
+      return nil, message
+    end
+  end
+  return core.make_folder(path)
 end
 
 local function write(path, text)
@@ -171,7 +186,7 @@ local function refuse(text)
 end
 
 local function write_library(path, name)
-  local ok, message = core.make_folder(path)
+  local ok, message = make_folders(path)
   if not ok then
     io.stderr:write("perigee new: ", message, "\n")
     return 1
@@ -222,6 +237,11 @@ function new.main(args)
   path = path .. ".lua"
   if exists(path) then
     return refuse(path .. " is there already; choose another name or remove it")
+  end
+  local made, message = make_folders(path:match "^(.*)/" or "")
+  if not made then
+    io.stderr:write("perigee new: ", message, "\n")
+    return 1
   end
   if not write(path, new.scenario(name)) then
     return 1

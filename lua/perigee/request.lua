@@ -34,7 +34,18 @@ local function setting(sender, opts, name)
 end
 
 local function tokens(value, where)
+  if type(value) == "number" and value <= 0 then
+    core.raise(("%s: max_tokens must be above 0, got %s (a distribution takes { min = 1 })"):format(where,
+      value))
+  end
   return value ~= nil and core.count(value, where .. ": max_tokens") or nil
+end
+
+local function number(value, what)
+  if value ~= nil and type(value) ~= "number" then
+    core.raise(("%s must be a number, got %s"):format(what, core.shown(value)))
+  end
+  return value
 end
 
 -- The options of the body, canonical once encoded. `fixed`: the answer has to have its declared
@@ -46,10 +57,10 @@ function request.body_options(sender, opts, where, fixed)
   local stream, max_tokens = get "stream" ~= false, tokens(get "max_tokens", where)
   local body = {
     max_tokens = max_tokens,
-    temperature = get "temperature",
+    temperature = number(get "temperature", where .. ": temperature"),
     stop = get "stop",
     cache_salt = get "cache_salt",
-    priority = get "priority",
+    priority = number(get "priority", where .. ": priority"),
     stream = stream,
     stream_options = stream and { include_usage = true } or nil,
   }
@@ -102,19 +113,53 @@ function request.send(sender, vu, verb, prompt, body, opts)
 end
 
 function request.check_vu(vu, where)
-  local kind = type(vu)
-  if (kind ~= "userdata" and kind ~= "table") or not make.is_rng(vu.rng) then
-    core.raise(where .. ": the first argument is the virtual user (vu) that sends, got " .. kind)
+  if not core.is_vu(vu) and not (type(vu) == "table" and make.is_rng(rawget(vu, "rng"))) then
+    core.raise(where .. ": the first argument is the virtual user (vu) that sends, got " .. core.shown(vu))
+  end
+end
+
+-- Raises when `vu`, a sender's, is not the one that runs: its parent or its child does. `way`: how to
+-- get a sender for that one.
+function request.check_runs(vu, what, way)
+  local runs
+  if core.is_vu(vu) then
+    runs = core.runs(vu)
+  else -- one that only pretends
+    local record = rawget(vu, "record_of")
+    runs = not record or not record.running or record.running == vu
+  end
+  if not runs then
+    core.raise(("%s belongs to another virtual user than the one that runs; %s makes one for this user")
+      :format(what, way))
+  end
+end
+
+-- A policy, or nil; a function that makes policies is none.
+function request.check_policy(policy, where)
+  if policy == nil then
+    return
+  end
+  local names = {}
+  for name, maker in pairs(route) do
+    names[#names + 1] = name
+    if policy == maker then
+      core.raise(("%s: route: call it: route = route.%s()"):format(where, name))
+    end
+  end
+  if type(policy) ~= "function" then
+    local near = type(policy) == "string" and core.nearest(policy, names)
+    core.raise(("%s: route must be a function: route = route.%s(), or function(vu, prompt) ... end; got %s")
+      :format(where, near or "round_robin", core.shown(policy)))
   end
 end
 
 -- Common part of a constructor: `opts` were checked.
 function request.sender(sender, vu, opts, where)
   request.check_vu(vu, where)
-  if opts.route ~= nil and type(opts.route) ~= "function" then
-    core.raise(where .. ": route must be a policy of perigee.route or a function (vu, prompt), got "
-      .. type(opts.route))
-  end
+  request.check_policy(opts.route, where)
+  tokens(opts.max_tokens, where)
+  number(opts.temperature, where .. ": temperature")
+  number(opts.priority, where .. ": priority")
   sender.vu = vu
   sender.model = opts.model or vu.fleet.model
   sender.route = opts.route

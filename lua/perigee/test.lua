@@ -4,6 +4,7 @@
 -- hold.
 local core = require "perigee.core"
 local fake = require "perigee.fake"
+local object = require "perigee.object"
 local values = require "perigee.diff"
 
 local test = {}
@@ -14,7 +15,6 @@ test.session = fake.session
 -- ---- expectations ----
 
 local Expectation = {}
-Expectation.__index = Expectation
 
 local function fail(text)
   error({ expectation = text }, 0)
@@ -157,6 +157,8 @@ function Expectation:errors(pattern)
   return self
 end
 
+object.class(Expectation, "expect(x)", { "value" })
+
 -- ---- suites ----
 
 local Suite = {}
@@ -182,7 +184,9 @@ local function message(err)
   elseif type(err) == "table" and err.class then
     return ("the session failed: %s: %s"):format(err.class, tostring(err.detail))
   end
-  return (debug.traceback(tostring(err), 2):gsub("\n%s*%[C%]: in function 'xpcall'.*", ""))
+  local meta = type(err) == "table" and getmetatable(err)
+  local text = type(err) == "table" and not (meta and meta.__tostring) and show(err) or tostring(err)
+  return (debug.traceback(text, 2):gsub("\n%s*%[C%]: in function 'xpcall'.*", ""))
 end
 
 function Suite:report(ok, name, err)
@@ -294,6 +298,24 @@ function test.run(files, opts)
   return suite.passed, suite.failed
 end
 
+-- A path without its "./", "//" and trailing "/": one file, one name.
+local function plain(path)
+  path = path:gsub("/+", "/"):gsub("/%./", "/")
+  while path:find "^%./." do
+    path = path:sub(3)
+  end
+  return #path > 1 and path:gsub("/$", "") or path
+end
+
+-- Adds a path that is not there yet.
+local function add_spec(found, path)
+  path = plain(path)
+  if not found[path] then
+    found[path] = true
+    found[#found + 1] = path
+  end
+end
+
 -- Every *_spec.lua and test_*.lua below a folder.
 local function find_specs(folder, found)
   for _, name in ipairs(core.files(folder) or {}) do
@@ -301,10 +323,9 @@ local function find_specs(folder, found)
     if name:sub(-1) == "/" then
       find_specs(path:sub(1, -2), found)
     elseif name:find "_spec%.lua$" or name:find "^test_.*%.lua$" then
-      found[#found + 1] = path
+      add_spec(found, path)
     end
   end
-  return found
 end
 
 local USAGE = [[
@@ -330,9 +351,9 @@ function test.main(args)
       io.stderr:write("perigee test: unknown option ", arg, "\n", USAGE)
       return 2
     elseif core.files(arg) then
-      find_specs((arg:gsub("/+$", "")), files)
+      find_specs(plain(arg), files)
     else
-      files[#files + 1] = arg
+      add_spec(files, arg)
     end
   end
   if #args == 0 or (#args == 1 and stress) then

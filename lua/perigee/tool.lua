@@ -2,15 +2,14 @@
 -- the real one would (vu:sleep) and answers with generated text.
 local core = require "perigee.core"
 local gen = require "perigee.gen"
+local object = require "perigee.object"
 
 local tool = {}
 
 local Tool = {}
-Tool.__index = Tool
 Tool.__name = "tool"
 
 local Set = {}
-Set.__index = Set
 Set.__name = "tool set"
 
 local NEW_OPTIONS = {
@@ -121,5 +120,8 @@ end
 function Set:run(vu, name, arguments)
   return self.by_name[core.word(name, "tool set", "tool", self.names)]:run(vu, arguments)
 end
+
+object.class(Tool, "tool", { "name", "schema" }, { "make_arguments", "result" })
+object.class(Set, "set", { "names", "schemas" })
 
 return tool

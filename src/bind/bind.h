@@ -147,4 +147,13 @@ MAY_RAISE void bind_check_options(lua_State *L, int index, const char *where,
 /* One open function per module: luaopen_perigee_json (bind/json.c) … they are listed in
  * bind/open.c. */
 
+/* ---- in messages ---- */
+
+/* Pushes the value at `index` as a message says it: the string "four", 4, nil, or its type; returns
+ * the pushed text. Long strings are cut. */
+MAY_RAISE const char *bind_shown(lua_State *L, int index);
+/* Pushes an error value as text: a table without a tostring of its own as canonical JSON, cut at
+ * 200 bytes, behind the author's line. For message handlers. */
+MAY_RAISE void bind_push_error_text(lua_State *L, int index);
+
 #endif

@@ -16,6 +16,7 @@
 #include "bind/hold.h"
 #include "bind/rng.h"
 #include "out/metrics.h"
+#include "run/vu.h"
 
 #define MAX_KNOWN 64
 
@@ -113,7 +114,7 @@ static int core_ratio(lua_State *L) {
 static int core_count(lua_State *L) {
   const char *what = luaL_optstring(L, 2, "the count");
   if (lua_type(L, 1) != LUA_TNUMBER)
-    bind_raise(L, "%s must be a number, got %s", what, luaL_typename(L, 1));
+    bind_raise(L, "%s must be a number, got %s", what, bind_shown(L, 1));
   double x = lua_tonumber(L, 1);
   if (!isfinite(x) || x > 1e9)
     bind_raise(L, "%s must be a number up to 1e9, got %g", what, x);
@@ -194,8 +195,9 @@ static int core_make_folder(lua_State *L) {
     lua_pushboolean(L, 1);
     return 1;
   }
+  int why = errno == EEXIST ? ENOTDIR : errno; /* something else has the name */
   lua_pushnil(L);
-  lua_pushfstring(L, "%s: %s", path, strerror(errno));
+  lua_pushfstring(L, "%s: %s", path, strerror(why));
   return 2;
 }
 
@@ -221,14 +223,43 @@ static int core_metrics(lua_State *L) {
   return 1;
 }
 
+/* shown(x) -> x for a message, strings in quotes */
+static int core_shown(lua_State *L) {
+  luaL_checkany(L, 1);
+  lua_pushstring(L, bind_shown(L, 1));
+  return 1;
+}
+
+/* is_vu(x): a virtual user of a run; runs(vu): one that has ended, or the one that runs now */
+static int core_is_vu(lua_State *L) {
+  lua_pushboolean(L, luaL_testudata(L, 1, VU_TYPE) != NULL);
+  return 1;
+}
+static int core_runs(lua_State *L) {
+  const struct vu_handle *h = luaL_checkudata(L, 1, VU_TYPE);
+  struct vu *own;
+  lua_pushboolean(L, !h->vu || !state_vu_of(L, &own) || own == h->vu);
+  return 1;
+}
+
 static const luaL_Reg functions[] = {
-    {"count", core_count},       {"embedded", core_embedded},
-    {"files", core_files},       {"make_folder", core_make_folder},
-    {"metrics", core_metrics},   {"nearest", core_nearest},
-    {"options", core_options},   {"program", core_program},
-    {"quantity", core_quantity}, {"raise", core_raise},
-    {"ratio", core_ratio},       {"seconds", core_seconds},
-    {"word", core_word},         {NULL, NULL},
+    {"is_vu", core_is_vu},
+    {"runs", core_runs},
+    {"shown", core_shown},
+    {"count", core_count},
+    {"embedded", core_embedded},
+    {"files", core_files},
+    {"make_folder", core_make_folder},
+    {"metrics", core_metrics},
+    {"nearest", core_nearest},
+    {"options", core_options},
+    {"program", core_program},
+    {"quantity", core_quantity},
+    {"raise", core_raise},
+    {"ratio", core_ratio},
+    {"seconds", core_seconds},
+    {"word", core_word},
+    {NULL, NULL},
 };
 
 int luaopen_perigee_core(lua_State *L) {

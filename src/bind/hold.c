@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bind/bind.h"
+
 #define VALUE_TYPE "perigee.hold.value"
 #define BUF_TYPE "perigee.hold.buf"
 
@@ -13,6 +15,57 @@ void *bind_new_userdata(lua_State *L, size_t size, const char *type) {
   memset(p, 0, size);
   luaL_setmetatable(L, type);
   return p;
+}
+
+/* "perigee.rng" -> "rng", as scripts call such an object */
+static const char *short_name(const char *type) {
+  const char *dot = strrchr(type, '.');
+  return dot ? dot + 1 : type;
+}
+
+#define MAX_METHODS 32
+
+/* __index of a type's methods, for a name that is none; upvalues: the type's short name, methods */
+static int unknown_method(lua_State *L) {
+  const char *known[MAX_METHODS], *object = lua_tostring(L, lua_upvalueindex(1));
+  size_t n = 0;
+  lua_settop(L, 2);
+  const char *name = luaL_tolstring(L, 2, NULL);
+  bind_push_sorted_keys(L, lua_upvalueindex(2));
+  for (; n < MAX_METHODS && lua_rawgeti(L, 4, (lua_Integer)n + 1) == LUA_TSTRING; n++) {
+    known[n] = lua_tostring(L, -1); /* the methods keep it alive */
+    lua_pop(L, 1);
+  }
+  const char *near = err_nearest(name, known, n);
+  bind_raise(L, "%s has no '%s'%s%s%s", object, name, near ? " (did you mean '" : "",
+             near ? near : "", near ? "'?)" : "");
+}
+
+/* Raises for a method that was called on something else: the running C function, found among the
+ * type's methods. */
+static MAY_RAISE NORETURN void refuse_self(lua_State *L, const char *type) {
+  lua_Debug ar;
+  const char *object = short_name(type);
+  if (lua_getstack(L, 0, &ar) && lua_getinfo(L, "f", &ar) &&
+      luaL_getmetatable(L, type) == LUA_TTABLE && lua_getfield(L, -1, "__index") == LUA_TTABLE) {
+    int running = lua_gettop(L) - 2;
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+      if (lua_rawequal(L, running, -1)) {
+        const char *name = lua_tostring(L, -2);
+        bind_raise(L, "%s:%s: call it with a colon, %s:%s(...)", object, name, object, name);
+      }
+      lua_pop(L, 1);
+    }
+  }
+  bind_raise(L, "%s: its methods are called with a colon, as in %s:method(...)", object, object);
+}
+
+void *bind_check_self(lua_State *L, const char *type) {
+  void *self = luaL_testudata(L, 1, type);
+  if (!self)
+    refuse_self(L, type);
+  return self;
 }
 
 void bind_new_type(lua_State *L, const char *type, const luaL_Reg *meta, const luaL_Reg *methods) {
@@ -27,6 +80,12 @@ void bind_new_type(lua_State *L, const char *type, const luaL_Reg *meta, const l
   if (methods) {
     lua_newtable(L);
     luaL_setfuncs(L, methods, 0);
+    lua_createtable(L, 0, 1); /* what the methods' table has not */
+    lua_pushstring(L, short_name(type));
+    lua_pushvalue(L, -3);
+    lua_pushcclosure(L, unknown_method, 2);
+    lua_setfield(L, -2, "__index");
+    lua_setmetatable(L, -2);
     lua_setfield(L, -2, "__index");
   }
   lua_pushstring(L, type);

@@ -26,6 +26,9 @@ MAY_RAISE struct buf *bind_scratch_buf(lua_State *L);
 
 /* Pushes a userdata of `size` cleared bytes with the metatable `type`, which must exist. */
 MAY_RAISE void *bind_new_userdata(lua_State *L, size_t size, const char *type);
+/* The userdata of that type at stack index 1, for its methods; raises how to call the method that
+ * runs when it is something else (a dot for a colon). */
+MAY_RAISE void *bind_check_self(lua_State *L, const char *type);
 /* Makes the metatable `type` with `meta` as its own functions and `methods` (may be NULL) as
  * __index; does nothing when it exists. Leaves the stack as it was. */
 MAY_RAISE void bind_new_type(lua_State *L, const char *type, const luaL_Reg *meta,

@@ -12,7 +12,7 @@
 #define RNG_TYPE "perigee.rng"
 
 struct rng *bind_check_rng(lua_State *L, int index) {
-  return luaL_checkudata(L, index, RNG_TYPE);
+  return index == 1 ? bind_check_self(L, RNG_TYPE) : luaL_checkudata(L, index, RNG_TYPE);
 }
 
 struct rng *bind_test_rng(lua_State *L, int index) {

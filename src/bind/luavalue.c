@@ -271,6 +271,77 @@ void bind_to_value(lua_State *L, int index, struct value *out) {
   lua_pop(L, 1);
 }
 
+/* ---- in messages ---- */
+
+#define SHOWN_BYTES 200
+
+/* Cuts `b` between two characters. */
+static void cut(struct buf *b) {
+  if (b->len <= SHOWN_BYTES)
+    return;
+  size_t len = SHOWN_BYTES;
+  while (len > 0 && ((unsigned char)b->data[len] & 0xC0) == 0x80)
+    len--;
+  b->len = len;
+  buf_puts(b, "...");
+}
+
+const char *bind_shown(lua_State *L, int index) {
+  index = lua_absindex(L, index);
+  luaL_checkstack(L, 4, "message");
+  int type = lua_type(L, index);
+  if (type == LUA_TNUMBER || type == LUA_TBOOLEAN || type == LUA_TNIL)
+    return luaL_tolstring(L, index, NULL);
+  if (type != LUA_TSTRING) {
+    lua_pushstring(L, luaL_typename(L, index));
+    return lua_tostring(L, -1);
+  }
+  size_t len;
+  const char *text = lua_tolstring(L, index, &len);
+  struct buf *b = bind_hold_buf(L);
+  buf_put(b, text, len);
+  cut(b);
+  lua_pushfstring(L, "the string \"%s\"", b->data ? b->data : "");
+  lua_remove(L, -2);
+  return lua_tostring(L, -1);
+}
+
+static int write_shown(lua_State *L) { /* (table, held buf) */
+  struct buf *b = lua_touserdata(L, 2);
+  struct value *v = bind_hold_value(L);
+  bind_to_value(L, 1, v);
+  json_write(b, v);
+  return 0;
+}
+
+void bind_push_error_text(lua_State *L, int index) {
+  index = lua_absindex(L, index);
+  luaL_checkstack(L, 8, "message");
+  bool fields = lua_istable(L, index);
+  if (fields && luaL_getmetafield(L, index, "__tostring") != LUA_TNIL) {
+    lua_pop(L, 1);
+    fields = false;
+  }
+  if (!fields) {
+    luaL_tolstring(L, index, NULL);
+    return;
+  }
+  bind_push_author_line(L);
+  struct buf *b = bind_hold_buf(L);
+  lua_pushcfunction(L, write_shown);
+  lua_pushvalue(L, index);
+  lua_pushvalue(L, -3);
+  if (lua_pcall(L, 2, 0, 0) == LUA_OK) {
+    cut(b);
+    lua_pushlstring(L, b->data, b->len);
+  } else { /* functions in it, or no memory */
+    lua_pop(L, 1);
+    luaL_tolstring(L, index, NULL);
+  }
+  lua_remove(L, -2); /* the buffer */
+  lua_concat(L, 2);
+}
+
 /* ---- checks ---- */
 
 void bind_check_options(lua_State *L, int index, const char *where, const char *const *known,

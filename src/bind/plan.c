@@ -33,7 +33,8 @@ static int open_state(lua_State *L, const char *script_dir) {
 }
 
 const struct state_binding *bind_state_binding(void) {
-  static const struct state_binding binding = {.open = open_state, .to_shared = bind_to_shared};
+  static const struct state_binding binding = {
+      .open = open_state, .to_shared = bind_to_shared, .push_error = bind_push_error_text};
   return &binding;
 }
 

@@ -26,8 +26,8 @@ struct job {
 };
 
 static int traceback(lua_State *L) {
-  const char *message = lua_tostring(L, 1);
-  luaL_traceback(L, L, message ? message : luaL_tolstring(L, 1, NULL), 1);
+  bind_push_error_text(L, 1);
+  luaL_traceback(L, L, lua_tostring(L, -1), 1);
   return 1;
 }
 
@@ -200,6 +200,8 @@ static int do_prompt(lua_State *L) {
   bool shown = isatty(STDIN_FILENO) != 0;
   char *line = NULL;
   size_t cap = 0;
+  if (shown)
+    puts("-- require \"perigee.json\" and the like; perigee list, perigee --help");
   for (;;) {
     if (shown) {
       fputs(job->out->len ? ">> " : "> ", stdout);

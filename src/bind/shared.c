@@ -17,7 +17,7 @@
 #define HOLD_TYPE "perigee.hold.shared"
 #define STORE_TYPE "perigee.store"
 
-static const char node_key, cache_key, store_key; /* their addresses are keys */
+static const char node_key, cache_key, store_key, strict_key; /* their addresses are keys */
 
 /* ---- read-only tables ---- */
 
@@ -39,6 +39,25 @@ static MAY_RAISE const struct shared *check_proxy(lua_State *L) {
   return s;
 }
 
+#define MAX_NAMES 64
+
+/* The name at stack index 2 is none of the object's. */
+static MAY_RAISE NORETURN void refuse_name(lua_State *L, const struct shared *s,
+                                           const char *object) {
+  const char *known[MAX_NAMES], *name = luaL_tolstring(L, 2, NULL);
+  size_t n = 0;
+  for (; n < MAX_NAMES && n < s->u.object.n; n++)
+    known[n] = s->u.object.pairs[n].key;
+  const char *near = err_nearest(name, known, n);
+  if (near)
+    bind_raise(L, "%s has no '%s' (did you mean '%s'?)", object, name, near);
+  struct buf *list = bind_hold_buf(L);
+  for (size_t i = 0; i < n; i++)
+    buf_printf(list, "%s%s", i ? ", " : "", known[i]);
+  bind_raise(L, "%s has no '%s' (there is: %s); the plan declares it, params = { %s = ... }",
+             object, name, n ? list->data : "none", name);
+}
+
 static int proxy_index(lua_State *L) {
   const struct shared *s = check_proxy(L), *found = NULL;
   if (s->kind == SHARED_ARRAY && lua_isinteger(L, 2)) {
@@ -50,11 +69,27 @@ static int proxy_index(lua_State *L) {
     const char *key = lua_tolstring(L, 2, &len);
     found = shared_get(s, key, len);
   }
-  if (found)
+  if (found) {
     bind_push_shared(L, found);
-  else
-    lua_pushnil(L);
+    return 1;
+  }
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &strict_key) == LUA_TTABLE &&
+      lua_rawgetp(L, -1, s) == LUA_TSTRING)
+    refuse_name(L, s, lua_tostring(L, -1));
+  lua_pushnil(L);
   return 1;
+}
+
+void bind_shared_strict(lua_State *L, const struct shared *s, const char *name) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &strict_key) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &strict_key);
+  }
+  lua_pushstring(L, name);
+  lua_rawsetp(L, -2, s);
+  lua_pop(L, 1);
 }
 
 static int proxy_newindex(lua_State *L) {

@@ -21,5 +21,8 @@ const struct shared *bind_test_shared(lua_State *L, int index);
 MAY_RAISE struct shared *bind_hold_shared(lua_State *L);
 /* perigee.shared(name, fn) */
 MAY_RAISE int bind_shared(lua_State *L);
+/* From now on reading a key of this object that is not there raises, instead of giving nil; `name`
+ * is what scripts call the object. The tree lives as long as the state. */
+MAY_RAISE void bind_shared_strict(lua_State *L, const struct shared *s, const char *name);
 
 #endif

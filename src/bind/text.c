@@ -131,7 +131,8 @@ struct blob *text_blob(struct text *t, struct gen_tokens tokens) {
 /* ---- handles ---- */
 
 static struct text *check_handle(lua_State *L, int index) {
-  struct text **t = luaL_checkudata(L, index, TEXT_TYPE);
+  struct text **t =
+      index == 1 ? bind_check_self(L, TEXT_TYPE) : luaL_checkudata(L, index, TEXT_TYPE);
   luaL_argcheck(L, *t, index, "this text was closed");
   return *t;
 }

@@ -19,6 +19,8 @@ MAY_RAISE int vu_task_join(lua_State *L), vu_task_gc(lua_State *L);
 MAY_RAISE int vu_method_pick_next(lua_State *L), vu_method_pick_least(lua_State *L);
 MAY_RAISE int vu_method_pick(lua_State *L), vu_method_inflight(lua_State *L);
 
+/* Raises how to call the method that runs: on a user, with a colon. */
+MAY_RAISE NORETURN void vu_refuse_self(lua_State *L);
 /* Raises an expected failure: {class, detail}. */
 MAY_RAISE NORETURN void vu_raise_failure(lua_State *L, enum sample_error error, const char *detail);
 /* The tags of a row as canonical JSON: the user's, and over them the table at `index` unless it is

@@ -15,6 +15,8 @@
 
 struct vu *bind_check_vu(lua_State *L, int index) {
   const struct vu_handle *h = luaL_testudata(L, index, VU_TYPE);
+  if (!h && index == 1)
+    vu_refuse_self(L);
   if (!h)
     bind_raise(L, "a virtual user (vu) is expected, got %s", luaL_typename(L, index));
   if (!h->vu)
@@ -156,7 +158,7 @@ int vu_method_record(lua_State *L) {
     bind_raise(L, "vu:record: the metric's name must be a string, got %s", luaL_typename(L, 2));
   if (lua_type(L, 3) != LUA_TNUMBER || !isfinite(lua_tonumber(L, 3)))
     bind_raise(L, "vu:record: the value of '%s' must be a finite number, got %s",
-               lua_tostring(L, 2), luaL_tolstring(L, 3, NULL));
+               lua_tostring(L, 2), bind_shown(L, 3));
   check_session(L, vu, "vu:record");
   check_metric(L, lua_tostring(L, 2));
   keep_value(L, vu, lua_tostring(L, 2), lua_tonumber(L, 3), false, 4);

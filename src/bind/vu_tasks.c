@@ -69,9 +69,7 @@ static int joined(lua_State *L, struct vu *vu) {
 
 /* task:join() -> what fn returned; raises what ended it. */
 int vu_task_join(lua_State *L) {
-  struct vu_task *t = luaL_testudata(L, 1, VU_TASK_TYPE);
-  if (!t)
-    bind_raise(L, "task:join: a task is expected (made by vu:spawn), got %s", luaL_typename(L, 1));
+  struct vu_task *t = bind_check_self(L, VU_TASK_TYPE);
   lua_settop(L, 1);
   struct vu *vu;
   if (!state_vu_of(L, &vu) || vu != t->spawner)

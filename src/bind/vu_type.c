@@ -73,13 +73,17 @@ static MAY_RAISE void push_params(lua_State *L) {
   for (lua_Integer i = 1; i <= n; i++) {
     lua_rawgeti(L, held + 2, i);
     lua_getfield(L, -1, "name");
-    lua_getfield(L, -2, "value");
+    if (lua_getfield(L, -2, "value") == LUA_TNIL) { /* declared, without a default */
+      lua_pop(L, 1);
+      lua_pushlightuserdata(L, NULL);
+    }
     lua_rawset(L, held + 1);
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
   bind_to_shared(L, -1, tree);
   lua_settop(L, held);
+  bind_shared_strict(L, tree, "vu.params");
   push_tree(L, &params_key, tree);
 }
 
@@ -212,6 +216,17 @@ static int vu_index(lua_State *L) { /* upvalue: the methods */
     if (strcmp(fields[i].name, name) == 0)
       return fields[i].push(L, vu);
   unknown_field(L);
+}
+
+void vu_refuse_self(lua_State *L) {
+  lua_Debug ar;
+  const char *got = luaL_typename(L, 1);
+  if (lua_getstack(L, 0, &ar) && lua_getinfo(L, "f", &ar))
+    for (const luaL_Reg *m = methods; m->name; m++)
+      if (lua_tocfunction(L, -1) == m->func)
+        bind_raise(L, "vu:%s: call it with a colon, vu:%s(...); got %s for the virtual user",
+                   m->name, m->name, got);
+  bind_raise(L, "a virtual user (vu) is expected, got %s", got);
 }
 
 static int vu_newindex(lua_State *L) {

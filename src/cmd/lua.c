@@ -13,7 +13,8 @@ static const struct options_command command = {
     .about = "Without a file it reads from standard input: a prompt on a terminal. `-` as the file "
              "reads a\n"
              "script from standard input. A module is there once it is required, as in\n"
-             "json = require \"perigee.json\"; lua/README.md lists them. Nothing can wait here: there is no virtual user.",
+             "json = require \"perigee.json\"; lua/README.md lists them. Nothing can wait here: "
+             "there is no virtual user.",
 };
 
 int cmd_lua(int argc, char **argv) {

@@ -208,10 +208,18 @@ void state_leave(struct state *s) {
   }
 }
 
+void state_push_error(lua_State *L, int index) {
+  const struct state *s = state_of(L);
+  if (s && s->options.binding->push_error)
+    s->options.binding->push_error(L, index);
+  else
+    luaL_tolstring(L, index, NULL);
+}
+
 /* The message handler: text of any error value, and the script's frames. */
 static int explain(lua_State *L) {
-  luaL_tolstring(L, 1, NULL);
   struct state *s = state_of(L);
+  state_push_error(L, 1);
   const char *path = s->options.script;
   size_t len = strlen(path);
   if (s->load_line > 0 && !s->stopped && !strstr(lua_tostring(L, -1), ".lua:") &&

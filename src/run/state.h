@@ -39,6 +39,8 @@ struct state_binding {
   int (*open)(struct lua_State *L, const char *script_dir);
   /* Fills *out from the value at `index`; called protected, may raise. */
   void (*to_shared)(struct lua_State *L, int index, struct shared *out);
+  /* Pushes the error value at `index` as text; called in message handlers. NULL = tostring. */
+  void (*push_error)(struct lua_State *L, int index);
 };
 
 struct state_options {
@@ -115,6 +117,8 @@ bool state_must_stop(struct state *s);
  * because then the message names it already. May raise. */
 void state_add_frames(struct lua_State *L, struct lua_State *from, int level, bool always);
 
+/* Pushes an error value as text, as the binding shows it. For message handlers. */
+void state_push_error(struct lua_State *L, int index);
 /* Pushes "FILE:LINE: " of the nearest caller that is the script's own code, or "". May raise. */
 void state_push_where(struct lua_State *L);
 

@@ -92,7 +92,7 @@ static MAY_RAISE int explain(lua_State *L) {
       return 1;
     }
   }
-  luaL_tolstring(L, 1, NULL);
+  state_push_error(L, 1);
   state_add_frames(L, L, 1, false);
   vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, lua_tostring(L, -1));
   lua_settop(L, 1);

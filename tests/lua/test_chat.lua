@@ -2,7 +2,9 @@
 local chat = require "perigee.chat"
 local gen = require "perigee.gen"
 local json = require "perigee.json"
+local route = require "perigee.route"
 local test = require "perigee.test"
+local tool = require "perigee.tool"
 
 local function last(vu)
   return vu.requests[#vu.requests]
@@ -126,9 +128,79 @@ describe("a conversation", function()
     expect(function() conv:send { max_token = 3 } end):errors "did you mean 'max_tokens'"
     expect(function() conv:send { max_tokens = 3, extra = { messages = {} } } end):errors "cannot hold messages"
     expect(function() conv:user(12) end):errors "the message must be a string or a text, got number"
-    expect(function() chat.new(vu, { route = "random" }) end):errors "route must be a policy"
+    expect(function() chat.new(vu, { route = "random" }) end):errors "must be a function: route = route.random%(%)"
     expect(function() chat.new(vu, { tools = { {} } }) end):errors "entry 1 has neither a type nor a name"
     expect(#vu.requests):eq(0)
+  end)
+
+  it("wants its methods called with a colon, and knows its names", function()
+    local conv = chat.new(test.vu())
+    expect(function() conv.user "hi" end)
+      :errors "test_chat.lua:%d+: conv:user: call it with a colon, conv:user%(text%)$"
+    expect(function() conv.send { max_tokens = 3 } end):errors "conv:send: call it with a colon, conv:send%(opts%)$"
+    expect(function() conv.tokens() end):errors "conv:tokens: call it with a colon, conv:tokens%(%)$"
+    expect(function() conv:usr "hi" end):errors "test_chat.lua:%d+: conv has no 'usr' %(did you mean 'user'%?%)"
+    expect(function() return conv.trun end):errors "conv has no 'trun' %(did you mean 'turn'%?%)"
+    expect(conv.parent):is_nil()
+    expect(#conv):eq(0)
+  end)
+
+  it("sends nothing without a user message", function()
+    local vu = test.vu()
+    local missing = "test_chat.lua:%d+: conv:send: the conversation has no user message yet; conv:user%(text%) first"
+    local conv = chat.new(vu, { max_tokens = 1 })
+    expect(function() conv:send() end):errors(missing)
+    conv:system "be brief"
+    expect(function() conv:try_send() end):errors(missing)
+    conv:user "a"
+    conv:truncate(1)
+    expect(function() conv:send() end):errors(missing)
+    expect(#vu.requests):eq(0)
+  end)
+
+  it("adds user messages of either kind as turns, and no tool's answers", function()
+    local vu = test.vu()
+    local conv = chat.new(vu)
+    conv:add("user", "a")
+    conv:send { max_tokens = 1 }
+    expect({ last(vu).turn, last(vu).step }):eq { 1, 1 }
+    expect(function() conv:add("tool", "x") end):errors "conv:add: a tool's answer belongs to a call; conv:tool%(text%)"
+    expect(function() conv:add("usr", "x") end):errors "conv:add: unknown role 'usr' %(did you mean 'user'%?%)"
+  end)
+
+  it("refuses tools, numbers and policies that are none", function()
+    local vu = test.vu()
+    expect(function() chat.new(vu, { tools = { name = "f" } }) end)
+      :errors "test_chat.lua:%d+: tools must be a list, this table has the key 'name'"
+    expect(function() chat.new(vu, { tools = tool.new { name = "f" } }) end):errors "a single tool is { t }"
+    local conv = chat.new(vu, { tools = { { name = "read" } } })
+    conv:user "a"
+    expect(function() conv:send { max_tokens = 1, tool_call = { name = "raed" } } end)
+      :errors "test_chat.lua:%d+: conv:send: tool_call: the conversation has no tool 'raed' %(did you mean 'read'%?%)"
+    expect(function() conv:send { max_tokens = 1, tool_call = { name = "x" } } end):errors "%(it has: read%)"
+    expect(function() conv:send { max_tokens = 0 } end):errors "conv:send: max_tokens must be above 0, got 0"
+    expect(function() conv:send { max_tokens = -3 } end):errors "max_tokens must be above 0, got %-3"
+    expect(function() chat.new(vu, { max_tokens = "9" }) end):errors 'max_tokens must be a number, got the string "9"'
+    expect(function() conv:send { max_tokens = 1, temperature = "hot" } end)
+      :errors 'conv:send: temperature must be a number, got the string "hot"'
+    expect(function() chat.new(vu, { priority = true }) end):errors "chat.new: priority must be a number, got true"
+    expect(function() chat.new(vu, { route = route.round_robin }) end)
+      :errors "test_chat.lua:%d+: chat.new: route: call it: route = route.round_robin%(%)$"
+    expect(#vu.requests):eq(0)
+  end)
+
+  it("of the parent is no child's", function()
+    local vu = test.vu()
+    local conv = chat.new(vu, { max_tokens = 1 })
+    conv:user "a"
+    local wrong = "conv:send: the conversation belongs to another virtual user than the one that runs; "
+      .. "conv:fork%(child%) makes one"
+    vu:all({ 1 }, function(child)
+      expect(function() conv:send() end):errors(wrong)
+      conv:fork(child):send()
+    end)
+    conv:send()
+    expect(#vu.requests):eq(2)
   end)
 end)
 
@@ -183,14 +255,28 @@ describe("tool calls", function()
     local conv = chat.new(test.vu())
     conv:user "a"
     conv:send { max_tokens = 1, tool_call = { name = "f", arguments = '{"z":1}' } }
+    conv:tool "one"
     conv:send { max_tokens = 1, tool_call = { name = "g" } }
-    local first, second = conv:message(2).tool_calls[1], conv:message(3).tool_calls[1]
+    local first, second = conv:message(2).tool_calls[1], conv:message(4).tool_calls[1]
     expect(first["function"].arguments):eq '{"z":1}'
     expect(second["function"].arguments):eq "{}"
     expect(first.id):ne(second.id)
-    conv:tool("late", second.id)
+  end)
+
+  it("must all be answered, in any order, before the next request", function()
+    local calls = { { id = "c1", name = "f", arguments = "{}" }, { id = "c2", name = "f", arguments = "{}" } }
+    local vu = test.vu { replies = { { text = "", tool_calls = calls } } }
+    local conv = chat.new(vu, { history = "live" })
+    conv:user "a"
+    conv:send()
+    expect(function() conv:send() end)
+      :errors "test_chat.lua:%d+: conv:send: the tool call 'c1' has no answer yet, and 1 more; conv:tool%(text%) first"
+    conv:tool("late", "c2")
+    expect(function() conv:send() end):errors "the tool call 'c1' has no answer yet; conv:tool"
     conv:tool "early"
-    expect(conv:message(5).tool_call_id):eq(first.id)
+    expect(conv:message(4).tool_call_id):eq "c1"
+    conv:send()
+    expect(#vu.requests):eq(2)
   end)
 
   it("come from the model when it is live", function()

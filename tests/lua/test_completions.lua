@@ -53,6 +53,18 @@ describe("completions", function()
     expect(function() client:send { prompt = "a" } end):errors "reset"
   end)
 
+  it("want their methods called with a colon, on the user that runs", function()
+    local vu = test.vu()
+    local client = completions.new(vu)
+    expect(function() client.send { prompt = "a" } end)
+      :errors "test_completions.lua:%d+: client:send: call it with a colon, client:send%(opts%)$"
+    expect(function() client:sned { prompt = "a" } end):errors "client has no 'sned' %(did you mean 'send'%?%)"
+    expect(function() client:send { prompt = "a", temperature = "hot" } end):errors "temperature must be a number"
+    vu:all({ 1 }, function()
+      expect(function() client:send { prompt = "a" } end):errors "the client belongs to another virtual user"
+    end)
+  end)
+
   it("refuse what is no prompt", function()
     local client = completions.new(test.vu())
     for _, bad in ipairs { 1, {}, { {} }, { 1.5 }, true } do

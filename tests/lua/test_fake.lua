@@ -16,6 +16,12 @@ describe("the fake virtual user", function()
     expect(vu.logs):eq { "hello 1 nil" }
     expect(vu.params.users):eq(3)
     expect(vu.session):eq(7)
+    expect(function() return vu.params.user end)
+      :errors "test_fake.lua:%d+: vu.params has no 'user' %(did you mean 'users'%?%)"
+    expect(function() return vu.params.zzz end):errors "the plan declares it, or test.vu { params = { zzz = "
+    expect(function() vu:slep(1) end):errors "vu has no 'slep' %(did you mean 'sleep'%?%)"
+    expect(function() vu.sleep(1) end):errors "test_fake.lua:%d+: vu:sleep: call it with a colon, vu:sleep%(seconds%)"
+    expect(function() vu:record("edits", "1") end):errors 'got the string "edits" and the string "1"'
     expect(function() vu:sleep(-1) end):errors "must not be negative"
     expect(function() vu:tag("turn", 1) end):errors "kept by conversations"
     expect(function() test.vu { sesion = 1 } end):errors "did you mean 'session'"

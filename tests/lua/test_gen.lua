@@ -58,11 +58,27 @@ describe("gen.text", function()
     end
   end)
 
+  it("knows its objects' names, and how they are called", function()
+    local rng, text = gen.rng(1), gen.from "abc"
+    expect(function() rng:foo() end):errors "test_gen.lua:%d+: rng has no 'foo'"
+    expect(function() rng:unifrom(1, 2) end):errors "rng has no 'unifrom' %(did you mean 'uniform'%?%)"
+    expect(function() rng.int(1, 6) end):errors "test_gen.lua:%d+: rng:int: call it with a colon, rng:int%(%.%.%.%)"
+    expect(function() text:sbu(1) end):errors "text has no 'sbu' %(did you mean 'sub'%?%)"
+    expect(function() text.sub(1, 2) end):errors "test_gen.lua:%d+: text:sub: call it with a colon"
+    expect(text == "abc"):eq(false)
+    expect(tostring(text) == "abc"):eq(true)
+  end)
+
   it("refuses nonsense at the author's line", function()
+    expect(function() gen.zipf(0) end)
+      :errors "test_gen.lua:%d+: gen.zipf: n must be a whole number from 1 on, got 0$"
+    expect(function() gen.zipf(2.5) end):errors "from 1 on, got 2.5"
+    expect(gen.zipf(1.0)(gen.rng(1))):eq(1)
     expect(function() gen.text { tokens = 5 } end):errors "test_gen.lua:%d+: gen.text: say whose text it is"
     expect(function() gen.text { tokens = 5, seed = "a", rng = gen.rng(1) } end):errors "say whose"
     expect(function() gen.text { token = 5, seed = "a" } end):errors "did you mean 'tokens'"
-    expect(function() gen.text { tokens = "many", seed = "a" } end):errors "tokens must be a number, got string"
+    expect(function() gen.text { tokens = "many", seed = "a" } end)
+      :errors "tokens must be a number, got the string \"many\""
     expect(function() gen.text { tokens = 0 / 0, seed = "a" } end):errors "tokens must be a number up to"
     expect(function() gen.text { tokens = 5, seed = {} } end):errors "seed must be a string"
     expect(function() gen.text { tokens = 5, rng = 3 } end):errors "a generator is expected"

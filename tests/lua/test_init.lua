@@ -1,5 +1,6 @@
 -- perigee: plans and loads as values, before anything runs them.
 local perigee = require "perigee"
+local route = require "perigee.route"
 
 local function session() end
 
@@ -38,7 +39,8 @@ describe("loads", function()
   it("name what is wrong with them", function()
     expect(function() perigee.open { rate = 2 } end):errors "open: say how long"
     expect(function() perigee.open { rte = 2 } end):errors "unknown option 'rte' %(did you mean 'rate'%?%)"
-    expect(function() perigee.closed { users = "x", sessions = 1 } end):errors "users must be a whole number"
+    expect(function() perigee.closed { users = "x", sessions = 1 } end)
+      :errors 'users must be a whole number, got the string "x"'
     expect(function() perigee.ramp { sessions = 1 } end):errors "give either rate or users"
   end)
 end)
@@ -60,6 +62,13 @@ describe("plans", function()
   end)
 
   it("need a session and a load of ours", function()
+    local load = perigee.closed { users = 1, sessions = 1 }
+    expect(function() perigee.plan { session = session, load = load, route = route.round_robin } end)
+      :errors "test_init.lua:%d+: plan: route: call it: route = route.round_robin%(%)$"
+    expect(function() perigee.plan { session = session, load = load, route = "round_robin" } end)
+      :errors 'plan: route must be a function: route = route.round_robin%(%), or .*; got the string "round_robin"'
+    expect(function() perigee.plan { session = session, load = load, route = "sesion_hash" } end)
+      :errors "plan: route must be a function: route = route.session_hash%(%)"
     expect(function() perigee.plan {} end):errors "session is missing"
     expect(function() perigee.plan { session = session, load = {} } end):errors "load must be made by"
   end)

@@ -87,6 +87,19 @@ describe("perigee new", function()
     assert(os.remove(path))
   end)
 
+  it("makes the folders before the name", function()
+    local top = temporary()
+    expect((command(top .. "/deep/scen"))):eq(0)
+    expect((command("--library", top .. "/libs/pets"))):eq(0)
+    assert(os.remove(top .. "/deep/scen.lua"))
+    for file in pairs(new.library "pets") do
+      assert(os.remove(top .. "/libs/pets/" .. file))
+    end
+    for _, folder in ipairs { "/deep", "/libs/pets", "/libs", "" } do
+      assert(os.remove(top .. folder))
+    end
+  end)
+
   it("refuses bad usage with status 2", function()
     for _, case in ipairs {
       { {}, "a name is expected" },
@@ -98,9 +111,9 @@ describe("perigee new", function()
       expect(status):eq(2)
       expect(said):contains(case[2])
     end
-    local status, said = command "/no/such/folder/x"
+    local status, said = command "/dev/null/x"
     expect(status):eq(1)
-    expect(said):contains "No such file or directory"
+    expect(said):contains "Not a directory"
     expect((command "--help")):eq(0)
   end)
 end)

@@ -21,7 +21,39 @@ local function failure(fn)
   return not ok and err.expectation or nil
 end
 
+describe("the command", function()
+  it("runs each file once, however it is named", function()
+    local top = os.tmpname()
+    os.remove(top)
+    local core = require "perigee.core"
+    assert(core.make_folder(top))
+    local file <close> = assert(io.open(top .. "/a_spec.lua", "w"))
+    file:write "it('works', function() end)"
+    file:close()
+    local said, write = {}, io.stdout
+    io.stdout = { write = function(_, ...) said[#said + 1] = table.concat { ... } end } -- luacheck: ignore
+    local ok, status = pcall(test.main, { top, top .. "/", top .. "//a_spec.lua" })
+    io.stdout = write -- luacheck: ignore
+    os.remove(top .. "/a_spec.lua")
+    os.remove(top)
+    assert(ok, status)
+    expect(status):eq(0)
+    expect(table.concat(said)):eq "ok   works\n1 passed, 0 failed\n"
+  end)
+end)
+
 describe("the runner", function()
+  it("shows the fields of an error that is a table", function()
+    local out = run "it('raises', function() error { a = 1 } end)"
+    expect(out):contains "a = 1"
+  end)
+
+  it("knows what can be expected", function()
+    expect(function() expect(1):equals(1) end):errors "test_test.lua:%d+: expect%(x%) has no 'equals'"
+    expect(function() expect(1).eq(1) end)
+      :errors "test_test.lua:%d+: expect%(x%):eq: call it with a colon, expect%(x%):eq%(expected%)"
+  end)
+
   it("counts, names and goes on after a failure", function()
     local out, passed, failed = run [[
       describe("outer", function()

@@ -90,6 +90,15 @@ describe("tool.set", function()
     expect(function() set:run(test.vu(), "bb") end):errors "unknown tool 'bb'"
   end)
 
+  it("wants its methods called with a colon, and knows its names", function()
+    local t = tool.new { name = "t" }
+    expect(function() set.pick(test.vu()) end)
+      :errors "test_tool.lua:%d+: set:pick: call it with a colon, set:pick%(vu%)"
+    expect(function() set:pik(test.vu()) end):errors "set has no 'pik' %(did you mean 'pick'%?%)"
+    expect(function() t.run(test.vu()) end):errors "tool:run: call it with a colon, tool:run%(vu, arguments%)"
+    expect(function() return t.nam end):errors "tool has no 'nam' %(did you mean 'name'%?%)"
+  end)
+
   it("refuses doubles and strangers", function()
     expect(function() tool.set {} end):errors "at least one tool"
     expect(function() tool.set { {} } end):errors "entry 1 is no tool"

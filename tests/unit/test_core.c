@@ -51,7 +51,7 @@ static void test_quantities(void **state) {
   lua_check_error(L, "core.ratio(1/0, 'x')", "x must be a finite number");
   lua_check_string(L, "return core.count(2.5, 'x')", "3");
   lua_check_string(L, "return core.count(-7, 'x')", "1");
-  lua_check_error(L, "core.count('3', 'tokens')", "tokens must be a number, got string");
+  lua_check_error(L, "core.count('3', 'tokens')", "tokens must be a number, got the string \"3\"");
   lua_check_error(L, "core.count(2e9, 'tokens')", "tokens must be a number up to 1e9, got 2e+09");
 }
 

@@ -153,7 +153,7 @@ static void scripts_that_give_no_plan(void **state) {
           "s.lua:1: deep|\n  at |s.lua:1 (in |s.lua:2 (in |s.lua:3 (main chunk)");
   refused("require 'nosuch.module'", "module 'nosuch.module' not found");
   refused("require 'perigee.chad'", "no built-in module 'perigee.chad'");
-  refused("error { code = 1 }", "table: ");
+  refused("error { code = 1 }", "s.lua:1: {\"code\":1}");
   const struct plan_source missing = {.script = "/nonexistent/x.lua", .store = store};
   assert_int_equal(bind_plan_load(&missing, &info, &err), ERR_INVALID);
   check_has(err.text, "cannot open /nonexistent/x.lua");
@@ -234,7 +234,8 @@ static void plans_that_are_wrong(void **state) {
   refused(HEAD "return perigee.plan(3)", "s.lua:2: plan: a table is expected, got number");
   refused(HEAD "perigee.opne {}", "s.lua:2: perigee has no 'opne' (did you mean 'open'?)");
   refused(HEAD "perigee.require_api(99)", "s.lua:2: require_api: the script needs API 99");
-  refused(HEAD "perigee.require_api 'x'", "a whole number from 1 on is expected, got x");
+  refused(HEAD "perigee.require_api 'x'",
+          "a whole number from 1 on is expected, got the string \"x\"");
   refused(HEAD "perigee.shared('x')", "shared: a name and a function are expected");
   refused(HEAD "math.random()", "s.lua:2: math.random differs from run to run");
   refused(HEAD "os.exit()", "s.lua:2: os.exit would end every virtual user");

@@ -64,7 +64,8 @@ static void sleeping_takes_its_time(void **state) {
   fails("vu:sleep(-1)",
         "s.lua:4: vu:sleep: the time must be a finite time of at least 0 s, got -1");
   fails("vu:sleep()", "s.lua:4: vu:sleep: the time must be a number of seconds");
-  fails("vu.sleep(3)", "s.lua:4: a virtual user (vu) is expected, got number");
+  fails("vu.sleep(3)",
+        "s.lua:4: vu:sleep: call it with a colon, vu:sleep(...); got number for the virtual user");
 }
 
 static void fields_are_there(void **state) {
@@ -75,6 +76,11 @@ static void fields_are_there(void **state) {
      "0\t0\tnil\tnil\t0\tnil\tnil\n1\tr0\tnil\tfalse\ninteger\ttrue\tnil\n");
   fails("local x = vu.sesion", "s.lua:4: vu has no 'sesion' (did you mean 'session'?)");
   fails("vu:slep(1)", "s.lua:4: vu has no 'slep' (did you mean 'sleep'?)");
+  fails("local x = vu.params.zzz",
+        "s.lua:4: vu.params has no 'zzz' (there is: none); the plan declares it");
+  fails("vu.rng:itn(1)", "s.lua:4: rng has no 'itn' (did you mean 'int'?)");
+  fails("vu.rng.int(1, 6)", "s.lua:4: rng:int: call it with a colon, rng:int(...)");
+  fails("vu:spawn(function() end).join()", "s.lua:4: task:join: call it with a colon");
   fails("vu.x = 1", "s.lua:4: vu.x cannot be set: keep your own data in locals");
   fails("vu.fleet.replicas[1].id = 'x'", "s.lua:4: shared data is read-only");
 }
@@ -238,6 +244,13 @@ static void spawn_and_join(void **state) {
   fails("vu:spawn(3)", "vu:spawn: a function of the new virtual user is expected, got number");
   fails("vu:all(3, print)", "vu:all: a list is expected, got number");
   fails("vu:all({}, 3)", "vu:all: a function (child, item, i) is expected, got number");
+  fails("local conv = require 'perigee.chat'.new(vu) conv:user 'a'\n"
+        "vu:spawn(function() conv:send { max_tokens = 1 } end):join()",
+        "s.lua:5: conv:send: the conversation belongs to another virtual user than the one that "
+        "runs; conv:fork(child) makes one for this user");
+  fails("error { a = 1, b = 'x' }", "s.lua:4: {\"a\":1,\"b\":\"x\"}");
+  fails("error { f = print }", "s.lua:4: table: 0x");
+  fails("error(setmetatable({}, { __tostring = function() return 'own' end }))", "own");
   fails("local kept vu:spawn(function(c) kept = c end):join() kept:sleep(0)",
         "s.lua:4: this virtual user has ended");
 }
@@ -354,7 +367,7 @@ static void values_checks_and_tags_are_kept(void **state) {
   fails("vu:record('tol_time', 1)",
         "s.lua:4: vu:record: unknown metric 'tol_time' (did you mean 'tool_time'?); declare it");
   fails("vu:record('m', 0/0)", "the value of 'm' must be a finite number");
-  fails("vu:record('m', 'x')", "the value of 'm' must be a finite number, got x");
+  fails("vu:record('m', '1')", "the value of 'm' must be a finite number, got the string \"1\"");
   fails("vu:tag('turn', 1)", "vu:tag: 'turn' is kept by conversations");
   fails("vu:tag('x', {})", "vu:tag: 'x' must be a string, number, boolean or nil, got table");
 }
