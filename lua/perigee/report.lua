@@ -219,6 +219,11 @@ function report.terminal(run, summary, options)
         screen:add((i == 1 and "  " or "    ") .. screen:paint(line, "bad"))
       end
     end
+    for _, what in ipairs(data.advice(summary)) do
+      for _, line in ipairs(wrap(what, width - 2)) do
+        screen:add("  " .. line)
+      end
+    end
     screen:add()
   end
   local word, style, reason, status = data.verdict(summary)
@@ -338,6 +343,10 @@ function report.markdown(run, summary)
     for _, why in ipairs(data.broken_checks(summary)) do
       add("> - " .. escape(why))
     end
+    for _, what in ipairs(data.advice(summary)) do
+      add ">"
+      add("> " .. escape(what))
+    end
     add()
   end
   local word, _, reason, status = data.verdict(summary)
@@ -363,7 +372,8 @@ function report.markdown(run, summary)
     markdown_table(out, section)
     for _, note in ipairs(section.notes or {}) do
       add()
-      add(escape(note))
+      local ranges = note:gsub("^± and ranges are", "The ranges are"):gsub("; ± is the longer side", "")
+      add(escape(ranges))
     end
   end
   glossary(out, summary)

@@ -48,7 +48,7 @@ end
 -- Three digits that mean something.
 local function figure(x)
   local size = math.abs(x)
-  if size == 0 then
+  if size < 5e-10 then -- nothing here is measured so finely: what is left of a difference of equal numbers
     return "0"
   elseif size >= 99.95 then
     return thousands(("%.0f"):format(x))
@@ -364,7 +364,7 @@ local function expectations(summary)
     local met = e.met == true
     rows[#rows + 1] = { { met and "✓" or "✗", mark = met and "ok" or "bad" },
       { text(e.text) or "", code = true }, text(e.shown) or quantity(e.value),
-      text(e.reason) or (met and "met" or "not met") }
+      text(e.reason) and e.reason ~= "" and e.reason or (met and "met" or "not met") }
   end
   return {
     title = "Expectations",
@@ -462,6 +462,28 @@ function data.broken_checks(summary)
   return list
 end
 
+local LATE = { schedule_lag_p99 = true, wake_lag_p99 = true, loop_lag_p99 = true, worker_cpu = true,
+  measurement_error_p99 = true }
+local ANSWERS = { coalesced_events = true, empty_200 = true, missing_usage = true }
+
+--- What to do about the checks that do not hold: sentences.
+function data.advice(summary)
+  local late, answers, list = false, false, {}
+  for _, c in ipairs(object(summary.checks)) do
+    late = late or (c.ok == false and LATE[c.name] == true)
+    answers = answers or (c.ok == false and ANSWERS[c.name] == true)
+  end
+  if late then
+    list[#list + 1] = "The client itself was late: a quieter machine, more workers (--workers), fewer "
+      .. "users or --precise help; --limit NAME=VALUE sets another limit."
+  end
+  if answers then
+    list[#list + 1] = "The answers make figures meaningless. Where that is what the run was about (a staged "
+      .. "fault, say), --limit NAME=VALUE sets another limit."
+  end
+  return list
+end
+
 local function outcomes(group, what)
   group = object(group)
   local ok, failed = num(group.ok) or 0, num(group.failed) or 0
@@ -489,7 +511,9 @@ function data.facts(summary)
     list[#list + 1] = { name, value }
   end
   local requests = object(summary.requests)
-  add(outcomes(requests, requests.generation == false and "plain HTTP" or "requests"))
+  local what, counts = outcomes(requests, requests.generation == false and "plain HTTP" or "requests")
+  local nothing = requests.generation == false and counts == "0 ok · 0 failed"
+  add(nothing and "requests" or what, nothing and "none was made" or counts)
   local other = object(summary.other_requests)
   if (num(other.ok) or 0) + (num(other.failed) or 0) > 0 then
     add(outcomes(other, "plain HTTP"))
@@ -506,7 +530,7 @@ function data.facts(summary)
   local shares = {}
   for _, name in ipairs { "goodput", "route_fallback" } do
     local m = object(at(summary, "metrics", name))
-    if num(m.share) then
+    if num(m.share) and (name ~= "route_fallback" or m.share > 0) then
       shares[#shares + 1] = ("%s %s of %s"):format(name, quantity(m.share, "ratio"), count(m.n))
     end
   end
@@ -534,6 +558,7 @@ data.files = {
   { "summary.json", "every figure" },
   { "samples.jsonl", "one row per request" },
   { "run.json", "what ran, on what, with which seed" },
+  { "log.txt", "what scripts printed, and warnings" },
   { "scripts/", "the scripts as they were" },
 }
 

@@ -139,12 +139,14 @@ static void check_client(const struct probe *p, const struct checks_input *in,
   set_lag(&out[CHECK_LOOP_LAG], &p->wakeup_busy, "no wake-up was timed");
   set(&out[CHECK_WORKER_CPU], p->cpu_max);
   if (isnan(p->cpu_max))
-    snprintf(out[CHECK_WORKER_CPU].note, sizeof out[0].note, "not measured: no worker reported");
+    snprintf(out[CHECK_WORKER_CPU].note, sizeof out[0].note, "not measured: the window was too short to tell");
   else if (p->n_cpu > 1)
     snprintf(out[CHECK_WORKER_CPU].note, sizeof out[0].note, "worker %u of %u", p->cpu_worker,
              p->n_cpu);
   set_lag(&out[CHECK_MEASUREMENT_ERROR], &p->read_error,
-          "the kernel gave no receive timestamps, reads are stamped by the loop");
+          p->no_kernel_stamp
+              ? "the kernel gave no receive timestamps, reads are stamped by the loop"
+              : "nothing was received");
   if (p->read_error.n && p->no_kernel_stamp)
     snprintf(out[CHECK_MEASUREMENT_ERROR].note, sizeof out[0].note,
              "%llu of %llu reads had no kernel timestamp", (unsigned long long)p->no_kernel_stamp,

@@ -245,5 +245,23 @@ describe("sentences", function()
     expect(failing[#failing][2]):eq
       "31.7 requests/s ok · 8.10/s failed · 0 output tokens/s · 0 prompt tokens/s · window 60.0 s"
     expect(data.facts({ requests = { ok = 3, generation = false } })[1][1]):eq "plain HTTP"
+    expect(data.facts({ requests = { ok = 0, failed = 0, generation = false } })[1]):eq { "requests",
+      "none was made" }
+  end)
+
+  it("say what to do about checks that do not hold", function()
+    expect(data.advice { checks = { { name = "wake_lag_p99", ok = true } } }):eq {}
+    local late = data.advice { checks = { { name = "wake_lag_p99", ok = false } } }
+    expect(#late):eq(1)
+    expect(late[1]):contains "--limit NAME=VALUE"
+    local both = data.advice { checks = { { name = "worker_cpu", ok = false }, { name = "empty_200", ok = false } } }
+    expect(#both):eq(2)
+    expect(both[2]):contains "staged fault"
+  end)
+
+  it("print no noise of equal numbers", function()
+    expect(data.figure(3.3e-14)):eq "0"
+    expect(data.figure(-4.4e-14)):eq "0"
+    expect(data.figure(0.00123)):eq "0.0012"
   end)
 end)
