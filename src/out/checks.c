@@ -139,7 +139,8 @@ static void check_client(const struct probe *p, const struct checks_input *in,
   set_lag(&out[CHECK_LOOP_LAG], &p->wakeup_busy, "no wake-up was timed");
   set(&out[CHECK_WORKER_CPU], p->cpu_max);
   if (isnan(p->cpu_max))
-    snprintf(out[CHECK_WORKER_CPU].note, sizeof out[0].note, "not measured: the window was too short to tell");
+    snprintf(out[CHECK_WORKER_CPU].note, sizeof out[0].note,
+             "not measured: the window was too short to tell");
   else if (p->n_cpu > 1)
     snprintf(out[CHECK_WORKER_CPU].note, sizeof out[0].note, "worker %u of %u", p->cpu_worker,
              p->n_cpu);

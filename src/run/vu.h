@@ -70,7 +70,7 @@ struct vu {
   /* family */
   struct vu *root, *parent; /* root: itself for a session's own user */
   struct vu *children, *next, *prev;
-  uint32_t depth; /* 0: a session's own user */
+  uint32_t depth;            /* 0: a session's own user */
   uint32_t awaited;          /* awaited: children that a wait point still waits for */
   bool is_awaited;           /* by the parent */
   bool fail_fast;            /* a failing awaited child cancels the others */
