@@ -132,7 +132,7 @@ function perigee.require_api(n) end
 ---@field session integer? number of the session in the run, from 0; nil in setup and teardown
 ---@field arm string? name of the arm, in a comparison
 ---@field rng perigee.Rng this user's generator: depends on (seed, session, spawn path) alone
----@field params table<string, any> values of the parameters, read-only
+---@field params table<string, any> values of the parameters, read-only; a name that is not declared raises
 ---@field shared any what `setup` returned, read-only
 ---@field fleet perigee.Fleet the servers, read-only
 ---@field route perigee.Policy? the plan's policy
@@ -256,7 +256,7 @@ function Vu:check(name, ok) end
 ---@param value string|number|boolean|nil
 function Vu:tag(key, value) end
 
---- A line in the run's log, with the session's number.
+--- A line on the terminal and in the run's log.txt, with the session's number.
 ---@param ... any
 function Vu:log(...) end
 

@@ -46,8 +46,9 @@ local function new_params(params)
         names[#names + 1] = tostring(known)
       end
       local near = core.nearest(tostring(name), names)
-      core.raise(("vu.params has no '%s'%s"):format(tostring(name),
-        near and (" (did you mean '%s'?)"):format(near) or ("; the plan declares it, or test.vu { params = { %s = ... } }"):format(tostring(name))))
+      local way = near and (" (did you mean '%s'?)"):format(near)
+        or ("; the plan declares it, or test.vu { params = { %s = ... } }"):format(tostring(name))
+      core.raise(("vu.params has no '%s'%s"):format(tostring(name), way))
     end,
   })
 end

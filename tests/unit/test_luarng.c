@@ -63,7 +63,7 @@ static void test_misuse(void **state) {
   lua_check_error(L, "r:uniform(2, 1)", "must not be below the first bound");
   lua_check_error(L, "r:bool(2)", "a probability lies in 0..1");
   lua_check_error(L, "r:choice {}", "the list is empty");
-  lua_check_error(L, "r.unit(3)", "perigee.rng expected, got number");
+  lua_check_error(L, "r.unit(3)", "rng:unit: call it with a colon, rng:unit(...)");
   lua_check_error(L, "r:exp('six')", "\"six\" is not a number");
   lua_close(L);
 }

@@ -249,6 +249,7 @@ static void spawn_and_join(void **state) {
         "s.lua:5: conv:send: the conversation belongs to another virtual user than the one that "
         "runs; conv:fork(child) makes one for this user");
   fails("error { a = 1, b = 'x' }", "s.lua:4: {\"a\":1,\"b\":\"x\"}");
+  fails("error { long = ('x'):rep(500) }", "xxxxxxxxx...");
   fails("error { f = print }", "s.lua:4: table: 0x");
   fails("error(setmetatable({}, { __tostring = function() return 'own' end }))", "own");
   fails("local kept vu:spawn(function(c) kept = c end):join() kept:sleep(0)",
