@@ -11,7 +11,7 @@
 #include "text/tokens.h"
 
 #define FLUSH_NS (100 * NS_PER_MS)
-#define CPU_MIN_NS (500 * NS_PER_MS) /* a share of less time than this says nothing */
+#define CPU_MIN_NS (100 * NS_PER_MS) /* a share of less time than this says nothing */
 #define QUIET_NS NS_PER_MS           /* collector steps only when the next timer is further away */
 #define SPARE_USERS 25               /* an open load keeps room for so many */
 
