@@ -1,6 +1,8 @@
 /* httpd_hello.c: the smallest server on io/httpd: 200 bytes of JSON for every request. What wrk and
  * our own client are measured against, so that the server is the same for both.
- * Usage: httpd_hello PORT; ends on SIGINT or SIGTERM and prints requests and CPU to stderr. */
+ * Usage: httpd_hello PORT [spin]; with `spin` it looks for requests all the time instead of
+ * sleeping, so that no client pays for waking it (a slow one would for each request, a fast one
+ * hardly ever); ends on SIGINT or SIGTERM and prints requests and CPU to stderr. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +28,11 @@ static void on_request(void *user, struct httpd_request *req) {
   httpd_reply(req, 200, "Content-Type: application/json\r\n", body, sizeof body - 1);
 }
 
+static bool look_again(void *user) {
+  (void)user;
+  return true;
+}
+
 static void on_signal(uv_signal_t *signal, int number) {
   (void)number;
   struct hello *hello = signal->data;
@@ -33,8 +40,9 @@ static void on_signal(uv_signal_t *signal, int number) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 2) {
-    fprintf(stderr, "usage: httpd_hello PORT\n");
+  bool spin = argc == 3 && strcmp(argv[2], "spin") == 0;
+  if (argc != 2 && !spin) {
+    fprintf(stderr, "usage: httpd_hello PORT [spin]\n");
     return 2;
   }
   struct err err;
@@ -52,6 +60,8 @@ int main(int argc, char **argv) {
     signals[i].data = &hello;
     uv_signal_start(&signals[i], on_signal, numbers[i]);
   }
+  if (spin)
+    loop_set_idle(hello.loop, look_again, NULL, 0);
   printf("%d\n", httpd_port(server));
   fflush(stdout);
   loop_run(hello.loop);

@@ -93,6 +93,12 @@ def pinned(core, command):
     return ["taskset", "-c", str(core), *command]
 
 
+def process_cpu_s(pid):
+    """So far, all threads, of a process that runs."""
+    folder = f"/proc/{pid}/task"
+    return sum(int(read(f"{folder}/{t}/schedstat", "0").split()[0]) for t in os.listdir(folder)) / 1e9
+
+
 class Finished:
     def __init__(self, status, out, err, usage, wall_s):
         self.status, self.out, self.err, self.wall_s = status, out, err, wall_s
