@@ -24,12 +24,14 @@ static struct text *node(enum text_kind kind) {
 struct text *text_new_blob(struct blob *blob) {
   struct text *t = node(TEXT_MADE);
   t->blob = blob_ref(blob);
+  t->most_bytes = (double)blob->len;
   return t;
 }
 
 struct text *text_new_recipe(enum text_kind kind, double amount, const struct rng *rng) {
   struct text *t = node(kind);
   t->amount = amount;
+  t->most_bytes = amount * (kind == TEXT_TOKENS ? 4 : 16); /* no token or word has more */
   t->rng = *rng;
   return t;
 }
@@ -38,6 +40,7 @@ struct text *text_new_joined(struct text *left, struct text *right) {
   struct text *t = node(TEXT_JOINED);
   t->left = text_ref(left);
   t->right = text_ref(right);
+  t->most_bytes = left->most_bytes + right->most_bytes;
   return t;
 }
 
@@ -175,6 +178,9 @@ static int text_concat(lua_State *L) {
   struct text **out = bind_new_text(L);
   struct text *left = bind_check_text_node(L, 1, "the left side of ..");
   struct text *right = bind_check_text_node(L, 2, "the right side of ..");
+  if (left->most_bytes + right->most_bytes > TEXT_MAX_BYTES)
+    bind_raise(L, "..: the joined text could have %I bytes; a text may have %I",
+               (lua_Integer)(left->most_bytes + right->most_bytes), (lua_Integer)TEXT_MAX_BYTES);
   *out = text_new_joined(left, right);
   lua_settop(L, 3);
   return 1;

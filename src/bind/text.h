@@ -20,6 +20,7 @@ struct text {
   enum text_kind kind;
   struct blob *blob; /* TEXT_MADE; the others become that at first use */
   double amount;     /* tokens or words */
+  double most_bytes; /* the bytes it may come to */
   struct rng rng;
   struct text *left, *right;
   /* The last JSON form that was made of it, so that a shared system prompt is escaped once
@@ -28,6 +29,8 @@ struct text {
   int json_form; /* of a message: see conv.c; of a prompt: TEXT_JSON_BARE */
 };
 #define TEXT_JSON_BARE (-1)
+/* What a text may come to; joining beyond it raises, since the memory would not be there. */
+#define TEXT_MAX_BYTES ((double)((size_t)4 << 30))
 
 struct text *text_new_blob(struct blob *blob); /* takes a reference of its own */
 struct text *text_new_recipe(enum text_kind kind, double amount, const struct rng *rng);

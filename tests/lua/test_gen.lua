@@ -241,3 +241,14 @@ describe("rng", function()
     expect(function() a:exp(-1) end):errors "must not be negative"
   end)
 end)
+
+describe("joining texts", function()
+  it("has an end", function()
+    local text = gen.text { tokens = 1000, seed = "x" }
+    expect(function()
+      for _ = 1, 40 do
+        text = text .. text
+      end
+    end):errors "the joined text could have %d+ bytes; a text may have 4294967296"
+  end)
+end)
