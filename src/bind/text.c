@@ -179,8 +179,8 @@ static int text_concat(lua_State *L) {
   struct text *left = bind_check_text_node(L, 1, "the left side of ..");
   struct text *right = bind_check_text_node(L, 2, "the right side of ..");
   if (left->most_bytes + right->most_bytes > TEXT_MAX_BYTES)
-    bind_raise(L, "..: the joined text could have %I bytes; a text may have %I",
-               (lua_Integer)(left->most_bytes + right->most_bytes), (lua_Integer)TEXT_MAX_BYTES);
+    bind_raise(L, "..: the joined text could have %.0f bytes; a text may have %.0f",
+               left->most_bytes + right->most_bytes, TEXT_MAX_BYTES);
   *out = text_new_joined(left, right);
   lua_settop(L, 3);
   return 1;
