@@ -64,9 +64,10 @@ static void compose(struct buf *b, const struct live_line *l, const struct run_s
     add_seconds(b, s->phase == RUN_DRAIN ? ", at most" : ",", s->left_s);
     buf_puts(b, s->phase == RUN_DRAIN ? " more" : " left");
   }
-  buf_printf(b, " · %llu requests (%.3g/s), %llu failed",
-             (unsigned long long)(s->live.requests + s->live.other_requests), l->rate,
-             (unsigned long long)(s->live.failed + s->live.other_failed));
+  uint64_t requests = s->live.requests + s->live.other_requests;
+  uint64_t failed = s->live.failed + s->live.other_failed;
+  buf_printf(b, " · %llu requests (%.3g/s), %llu failed", (unsigned long long)requests, l->rate,
+             (unsigned long long)failed);
   buf_printf(b, " · sessions %llu active, %llu done", (unsigned long long)s->sessions_active,
              (unsigned long long)s->live.sessions_ended);
   if (s->sessions_bound)
