@@ -13,6 +13,7 @@
 
 #define GATHERED 8 /* entries that wait on the stack until the table's size is known */
 #define MAX_DEPTH 60
+#define LEFT_OUT 16 /* null entries of one object that are kept in mind */
 
 struct reader {
   lua_State *L;
@@ -20,6 +21,14 @@ struct reader {
   struct buf *escaped; /* a string that had escapes */
   bool keep_null;      /* of objects */
   int depth;
+};
+
+/* Keys of an object that were left out for their null value, as written. One that comes again
+ * stands where it stood first, which only the long way knows how to do. */
+struct left_out {
+  const char *key[LEFT_OUT];
+  size_t len[LEFT_OUT];
+  int n;
 };
 
 static bool read_any(struct reader *r);
@@ -124,15 +133,42 @@ static bool is_new_key(lua_State *L, int base, lua_Integer n) {
   return true;
 }
 
+/* A key with an escape could be any, so it counts as seen. */
+static bool was_left_out(const struct left_out *out, const char *key, size_t len) {
+  if (memchr(key, '\\', len))
+    return true;
+  for (int i = 0; i < out->n; i++)
+    if (out->len[i] == len && memcmp(out->key[i], key, len) == 0)
+      return true;
+  return false;
+}
+
+static bool leave_out(struct left_out *out, const char *key, size_t len) {
+  if (out->n == LEFT_OUT || was_left_out(out, key, len))
+    return false;
+  out->key[out->n] = key;
+  out->len[out->n++] = len;
+  return true;
+}
+
 /* A key and its value. False in *kept: the value is null and was left out. */
-static bool read_entry(struct reader *r, int base, lua_Integer n, bool *kept) {
+static bool read_entry(struct reader *r, int base, lua_Integer n, bool *kept,
+                       struct left_out *out) {
   lua_State *L = r->L;
-  if (!take(r, '"') || !read_string(r) || !is_new_key(L, base, n) || !take(r, ':') || !read_any(r))
+  if (!take(r, '"'))
+    return false;
+  const char *key = r->cur;
+  if (!read_string(r) || !is_new_key(L, base, n))
+    return false;
+  size_t len = (size_t)(r->cur - key) - 1;
+  if ((out->n && was_left_out(out, key, len)) || !take(r, ':') || !read_any(r))
     return false;
   *kept = r->keep_null || !lua_islightuserdata(L, -1);
   if (!*kept) {
     lua_pop(L, 2);
-  } else if (n > GATHERED) {
+    return leave_out(out, key, len);
+  }
+  if (n > GATHERED) {
     lua_pushvalue(L, -2);
     lua_rawseti(L, base + 2, n);
     lua_rawset(L, base + 1);
@@ -146,10 +182,12 @@ static bool read_object(struct reader *r) {
   lua_State *L = r->L;
   int base = lua_gettop(L);
   lua_Integer n = 0;
+  struct left_out out;
   bool kept;
+  out.n = 0;
   if (!take(r, '}')) {
     do {
-      if (!read_entry(r, base, n + 1, &kept))
+      if (!read_entry(r, base, n + 1, &kept, &out))
         return false;
       n += kept;
     } while (take(r, ','));

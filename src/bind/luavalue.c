@@ -61,7 +61,8 @@ void bind_push_value(lua_State *L, const struct value *v, bool keep_null) {
   case VALUE_ARRAY:
     bind_push_array_for(L, v->u.array.n);
     for (size_t i = 0; i < v->u.array.n; i++) {
-      bind_push_value(L, &v->u.array.items[i], true);
+      const struct value *item = &v->u.array.items[i];
+      bind_push_value(L, item, keep_null || item->kind == VALUE_NULL); /* a list has no holes */
       lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     break;

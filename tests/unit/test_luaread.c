@@ -58,7 +58,8 @@ static void test_values(void **state) {
   check_text(L, "\"\\ud83d\\ude80\\u0041\\/\"", true,
              "\"\xf0\x9f\x9a\x80"
              "A/\"");
-  check_text(L, "{\"a\":null,\"b\":[null],\"c\":{\"d\":null}}", false, "{\"b\":[null],\"c\":{}}");
+  check_text(L, "{\"a\":null,\"b\":[null,{\"e\":null}],\"c\":{\"d\":null}}", false,
+             "{\"b\":[null,{}],\"c\":{}}");
   lua_close(L);
 }
 
@@ -130,6 +131,13 @@ static void test_what_is_left_to_the_long_way(void **state) {
       fail_msg("read: %s", texts[i]);
     assert_int_equal(lua_gettop(L), top);
   }
+  /* a key that was left out for its null and comes again stands where it stood */
+  static const char *const again[] = {"{\"a\":null,\"b\":0,\"a\":1}",
+                                      "{\"a\":null,\"b\":0,\"\\u0061\":1}"};
+  for (size_t i = 0; i < ARRAY_LEN(again); i++)
+    assert_false(bind_read_json(L, again[i], strlen(again[i]), false));
+  assert_true(bind_read_json(L, "{\"a\":null,\"b\":0}", 16, false));
+  lua_settop(L, 0);
   lua_check_string(L,
                    "local json = require 'perigee.json'\n"
                    "return json.encode(json.decode('{\"a\":1,\"b\":0,\"a\":2}'))",
