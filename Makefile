@@ -36,9 +36,9 @@ ALL_UNITS := $(sort $(foreach f,$(notdir $(SRCS:.c=)),$(if $(wildcard tests/unit
 UNIT_NAMES := $(if $(T),$(filter $(ALL_UNITS),$(T)),$(ALL_UNITS))
 UNIT_BINS := $(UNIT_NAMES:%=$(BUILD)/unit/%)
 
-# `make V=1` shows whole commands.
+# `make V=1` shows whole commands, `make -s` nothing.
 Q := $(if $(V),,@)
-say = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
+say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 
 # Without the packages nothing builds: say so in one line, except where they are about to be installed.
 ifeq ($(shell pkg-config --exists $(PKGS) 2>/dev/null && echo yes),)
