@@ -4,6 +4,7 @@
  * Always: the parser must give the same requests for one piece as for many. With a connection: the
  * handlers answer in every way there is, the client leaves at once or reads to the end, and every
  * connection must be gone afterwards (the sanitizers watch the memory). */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@
 #define CHECK(what)                                                                                \
   do {                                                                                             \
     if (!(what)) {                                                                                 \
-      fprintf(stderr, "fuzz_httpd: %s does not hold\n", #what);                                    \
+      fprintf(stderr, "fuzz_httpd: %s does not hold (%s)\n", #what, strerror(errno));              \
       abort();                                                                                     \
     }                                                                                              \
   } while (0)
@@ -205,10 +206,16 @@ static void on_client(struct loop_fd *f, void *user, unsigned events, uint64_t s
     leave(user);
 }
 
-static void drive(const char *data, size_t len, bool reads) {
+/* Thousands of connections that linger in TIME_WAIT would take 127.0.0.1's ports from everybody
+ * else, so each run has a loopback address to itself. */
+static void drive(const char *data, size_t len, bool reads, unsigned number) {
   struct err err;
   struct drive d = {.loop = loop_new(&err)};
-  struct httpd_options options = {.max_body = MAX_BODY,
+  char host[32];
+  snprintf(host, sizeof host, "127.%u.%u.%u", 64 + (unsigned)getpid() % 128, number / 250 % 250,
+           1 + number % 250);
+  struct httpd_options options = {.host = host,
+                                  .max_body = MAX_BODY,
                                   .max_headers = MAX_HEADERS,
                                   .on_request = on_request,
                                   .on_accept = on_accept,
@@ -216,8 +223,11 @@ static void drive(const char *data, size_t len, bool reads) {
   CHECK(d.loop && httpd_listen(d.loop, &options, &d.server, &err) == 0);
   loop_set_idle(d.loop, on_idle, &d, 0);
   struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)httpd_port(d.server))};
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  struct sockaddr_in from = {.sin_family = AF_INET};
+  CHECK(inet_pton(AF_INET, host, &a.sin_addr) == 1);
+  from.sin_addr = a.sin_addr;
   d.fd = socket(AF_INET, SOCK_STREAM, 0);
+  CHECK(bind(d.fd, (struct sockaddr *)&from, sizeof from) == 0);
   CHECK(connect(d.fd, (struct sockaddr *)&a, sizeof a) == 0);
   CHECK(send(d.fd, data, len, MSG_NOSIGNAL) == (ssize_t)len);
   if (reads) {
@@ -233,11 +243,12 @@ static void drive(const char *data, size_t len, bool reads) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+  static unsigned number;
   if (size < 3)
     return 0;
   const char *data = (const char *)bytes + 2;
   compare_splits(data, size - 2, bytes[0]);
   if (bytes[1] % 8 < 2)
-    drive(data, size - 2, bytes[1] % 8);
+    drive(data, size - 2, bytes[1] % 8, number++);
   return 0;
 }
