@@ -74,6 +74,25 @@ def machine_warnings(m):
     return out
 
 
+class Bystanders:
+    """What share of the machine others took between making this and asking (children must have been waited for)."""
+
+    def __init__(self):
+        self.start = self.now()
+
+    @staticmethod
+    def now():
+        ticks = [int(x) for x in read("/proc/stat").split("\n", 1)[0].split()[1:9]]
+        own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        second = os.sysconf("SC_CLK_TCK")
+        idle = (ticks[3] + ticks[4]) / second
+        return sum(ticks) / second, idle, sum(u.ru_utime + u.ru_stime for u in own)
+
+    def share(self):
+        total, idle, own = (b - a for a, b in zip(self.start, self.now()))
+        return max(0.0, (total - idle - own) / total) if total > 0 else 0.0
+
+
 def raise_descriptor_limit():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -290,6 +309,13 @@ class Context:
              "verdict": verdict(values, op, target) if op else "", "beside": beside, "note": note}
         self.results.append(r)
         show(r)
+
+    def disturbed(self, row, share):
+        for r in self.results:
+            if r["row"] == row:
+                r["others"] = round(share, 3)
+        if share > 0.05:
+            print(f"  warning: other processes took {100 * share:.0f} % of the machine meanwhile", flush=True)
 
     def say(self, row, case, status, reason):
         r = {"row": row, "case": case, "verdict": status, "note": reason}

@@ -66,7 +66,7 @@ def memory(ctx):
         raise Skip(f"{users} connections need more descriptors than `ulimit -Hn` allows")
     each = []
     with measure.Folder() as folder:
-        for _ in range(min(ctx.n, 3)):
+        for _ in range(ctx.n):
             one = rss_at_rest(folder, 1)
             each.append((rss_at_rest(folder, users) - one) / (users - 1) / 1024)
     ctx.add("memory", f"{users} idle users, each", each, "KiB", "<=", 16, f"{one / 2**20:.1f} MiB with one user",
@@ -75,41 +75,37 @@ def memory(ctx):
 
 # ------------------------------------------------------------------------------------------- start
 
-def first_request_ms(command, listener, cwd):
-    """From before exec to the first byte of a request; the process is ended then."""
-    begin = time.monotonic_ns()
-    p = subprocess.Popen(pinned(measure.CLIENT_CORE, command), cwd=cwd, stdin=subprocess.DEVNULL,
-                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    try:
-        while True:
-            connection, _ = listener.accept()
-            if connection.recv(1):
-                break
-            connection.close()  # wrk tries the address first
-        end = time.monotonic_ns()
-        connection.recv(65536)
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-        connection.close()
-    except socket.timeout:
-        raise Failed(f"{command[0]}: no request in 10 s") from None
-    finally:
-        p.terminate()
-        p.communicate()
-    return (end - begin) / 1e6
-
-
-def start(ctx):
-    with measure.Folder() as folder, socket.socket() as listener:
+def first_request_ms(command_for, cwd):
+    """From before exec to the first byte of a request; the process is ended then. command_for(url) -> command."""
+    with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(16)
         listener.settimeout(10)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        command = command_for(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        begin = time.monotonic_ns()
+        p = subprocess.Popen(pinned(measure.CLIENT_CORE, command), cwd=cwd, stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            while True:
+                connection, _ = listener.accept()
+                if connection.recv(1):
+                    return (time.monotonic_ns() - begin) / 1e6
+                connection.close()  # wrk tries the address first
+        except socket.timeout:
+            raise Failed(f"{command[0]}: no request in 10 s") from None
+        finally:
+            p.terminate()
+            p.communicate()
+
+
+def start(ctx):
+    options = ["--model", "bench", "--no-preflight"]
+    with measure.Folder() as folder:
         ours, theirs = [], []
         for _ in range(ctx.scale(20, 5)):
             ours.append(first_request_ms(
-                [PERIGEE, "run", f"{measure.HERE}/one.lua", "--replica", url, "--model", "bench", "--no-preflight"],
-                listener, folder))
-            theirs.append(first_request_ms(["wrk", "-t1", "-c1", "-d1s", url], listener, folder))
+                lambda url: [PERIGEE, "run", f"{measure.HERE}/one.lua", "--replica", url, *options], folder))
+            theirs.append(first_request_ms(lambda url: ["wrk", "-t1", "-c1", "-d1s", url], folder))
     ctx.add("start", "exec to first request", ours, "ms", "<=", 50, f"wrk {number(median(theirs))} ms",
             "no tokenizer, preflight off")
 

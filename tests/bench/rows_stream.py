@@ -112,7 +112,7 @@ def itl(ctx):
             ctx.say("itl", f"{streams} streams at {rate} tokens/s", "skipped", "too few descriptors: see ulimit -Hn")
             continue
         p50, p99, busy, shared = [], [], [], []
-        for _ in range(min(ctx.n, 3)):
+        for _ in range(ctx.n):
             with measure.Folder() as folder:
                 r, stamps = stream_run(folder, itl=True, users=streams, sessions=streams, spread=min(2, streams / 2000),
                                        query=f"events={rate * seconds}&batch=1&rate={rate}")
