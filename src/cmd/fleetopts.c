@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "bind/script.h"
+#include "net/http.h"
 #include "text/url.h"
 
 static void replace(char **field, const char *value) {
@@ -243,6 +244,11 @@ int fleet_options_build(const struct fleet_options *o, struct fleet *f, struct e
   replace(&f->cert_file, o->cert_file);
   replace(&f->key_file, o->key_file);
   replace(&f->proxy, o->proxy);
+  if (!rc && f->proxy) {
+    rc = http_proxy_check(f->proxy, err);
+    if (rc)
+      err_prefix(err, "--proxy");
+  }
   f->insecure = f->insecure || o->insecure;
   f->http2 = f->http2 || o->http2;
   if (!rc && f->tokenizer && strcmp(f->tokenizer, "bytes") != 0)

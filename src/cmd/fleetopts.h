@@ -48,7 +48,8 @@ struct fleet_options {
        "do not verify certificates (the report says so)"},                                         \
       {"--http2", NULL, OPTIONS_FLAG, offsetof(type, field.http2), "HTTP/2, over TLS only"}, {     \
     "--proxy", "URL", OPTIONS_TEXT, offsetof(type, field.proxy),                                   \
-        "go through this HTTP proxy (the environment's proxies are never used)"                    \
+        "reach the fleet through this proxy: http, https, socks4, socks4a, socks5, socks5h (the "  \
+        "environment's are never used)"                                                            \
   }
 
 /* Builds *fleet (zeroed by the caller) from file and options. No replica and no gateway given:

@@ -79,6 +79,12 @@ static void add_objectives(struct value *banner, const struct metrics *metrics) 
   buf_free(&text);
 }
 
+/* Without user and password. */
+static const char *proxy_shown(const char *proxy) {
+  const char *at = proxy ? strrchr(proxy, '@') : NULL;
+  return at ? at + 1 : proxy;
+}
+
 static struct value banner(const struct runjob *job) {
   struct value list = value_array();
   bool own = false;
@@ -125,6 +131,8 @@ static struct value banner(const struct runjob *job) {
   add_banner(&list, "engine", "seed %lld, %u worker%s, perigee %s (%s)",
              (long long)job->options.seed, workers, workers == 1 ? "" : "s", PERIGEE_VERSION,
              PERIGEE_COMMIT);
+  if (job->fleet.proxy)
+    add_banner(&list, "proxy", "%s", proxy_shown(job->fleet.proxy));
   if (job->fleet.insecure)
     add_banner(&list, "tls", "certificates are NOT verified (--insecure)");
   return list;
@@ -135,7 +143,7 @@ static struct value command_line(const struct runjob *job) {
   struct value list = value_array();
   value_push(&list, value_cstring("perigee"));
   value_push(&list, value_cstring("run"));
-  bool mask_next = false;
+  bool mask_next = false, proxy_next = false;
   for (int i = 0; i < job->argc; i++) {
     const char *a = job->argv[i];
     char masked[256];
@@ -147,6 +155,12 @@ static struct value command_line(const struct runjob *job) {
       a = masked;
     }
     mask_next = next;
+    const char *at = proxy_next || strncmp(a, "--proxy=", 8) == 0 ? strrchr(a, '@') : NULL;
+    if (at) {
+      snprintf(masked, sizeof masked, "%s***%s", proxy_next ? "" : "--proxy=", at);
+      a = masked;
+    }
+    proxy_next = strcmp(a, "--proxy") == 0;
     value_push(&list, value_cstring(a));
   }
   return list;
@@ -188,6 +202,7 @@ static struct value fleet_value(const struct fleet *f) {
   set_text(&v, "model", f->model);
   set_text(&v, "tokenizer", f->tokenizer);
   set_text(&v, "tenant", f->tenant);
+  set_text(&v, "proxy", proxy_shown(f->proxy));
   value_set(&v, "tls_verified", value_bool(!f->insecure));
   value_set(&v, "http2", value_bool(f->http2));
   value_set(&v, "simulated", value_bool(f->simulated));

@@ -105,8 +105,8 @@ const struct transport *http_client_choose(struct http_client *c, const struct h
     return &c->other;
   /* Through a proxy that speaks TLS, or to a plain server through an HTTP proxy (which wants whole
    * URLs in requests), only libcurl's own HTTP knows the way. */
-  bool odd_proxy = t->proxy && (strncmp(t->proxy, "https:", 6) == 0 ||
-                                (strncmp(t->proxy, "http:", 5) == 0 && !t->url.tls));
+  bool odd_proxy = t->proxy && (strncasecmp(t->proxy, "https:", 6) == 0 ||
+                                (strncasecmp(t->proxy, "http:", 5) == 0 && !t->url.tls));
   if (t->full || t->http2 || r->follow_redirects || r->accept_compressed || odd_proxy) {
     if (!c->full.start)
       full_transport(c, &c->full);

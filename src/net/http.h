@@ -50,11 +50,15 @@ struct http_tls {
 /* Once per process, before any client and any other thread: libcurl's and OpenSSL's set-up, SIGPIPE
  * ignored, RLIMIT_NOFILE raised to its hard limit. */
 NODISCARD int http_global_init(struct err *err);
+/* "libcurl 7.88.1, OpenSSL 3.0.11 …, libuv 1.44.2, …": the libraries below this layer, as they run. */
+void http_versions(char *out, size_t size);
 
 struct http_target_options {
   const char *url; /* http://host:port or https://…; a path is a prefix for every request */
   struct http_tls tls;
-  const char *proxy;   /* NULL = none; the environment is never asked */
+  /* http://, https://, socks4://, socks4a://, socks5:// or socks5h://[user:password@]host[:port];
+   * NULL = none; the environment is never asked. */
+  const char *proxy;
   bool http2;          /* over TLS only; plain: ERR_UNSUPPORTED with the reason */
   bool reports_cached; /* known to report cached_tokens: an absent field is an inferred zero */
   bool full;           /* always the multi transport (redirects, compression) */
@@ -68,6 +72,9 @@ struct http_target_options {
 NODISCARD int http_client_target(struct http_client *c, const struct http_target_options *options,
                                  struct http_target **out, struct err *err);
 const char *http_target_url(const struct http_target *t);
+/* Whether a text can be a target's proxy: scheme, host and port. ERR_INVALID says what is wrong,
+ * without user and password. */
+NODISCARD int http_proxy_check(const char *proxy, struct err *err);
 
 struct http_timeouts {
   uint64_t connect_ns, first_byte_ns, idle_ns, total_ns; /* 0 = none */

@@ -2,10 +2,12 @@
  *
  * Everything that can be wrong with an address is found here, before a request is made of it. */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -35,15 +37,51 @@ static int check_file(const char *url, const char *what, const char *path, struc
                  strerror(errno));
 }
 
-static const char *const proxy_schemes[] = {"http://",    "https://",  "socks4://",
-                                            "socks4a://", "socks5://", "socks5h://"};
+static const struct {
+  const char *name;
+  uint16_t port; /* where none is given: libcurl's */
+} proxy_schemes[] = {{"http://", 1080},    {"https://", 443},   {"socks4://", 1080},
+                     {"socks4a://", 1080}, {"socks5://", 1080}, {"socks5h://", 1080}};
 
-/* Finds host and port of a proxy's address; libcurl reads the rest. Credentials are never shown. */
-static int proxy_name(struct http_target *t, struct err *err) {
-  const char *p = NULL, *at = strrchr(t->proxy, '@'), *shown = at ? at + 1 : t->proxy;
+static bool is_proxy_host(const char *p, size_t len, bool brackets) {
+  char text[INET6_ADDRSTRLEN];
+  unsigned char bytes[16];
+  if (brackets) {
+    snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : sizeof text - 1), p);
+    return len < sizeof text && inet_pton(AF_INET6, text, bytes) == 1;
+  }
+  for (size_t i = 0; i < len; i++)
+    if (!isalnum((unsigned char)p[i]) && !strchr("-._", p[i]))
+      return false;
+  return len > 0 && len <= URL_HOST_MAX;
+}
+
+/* ":port", "/" or nothing; 0 when it is none of them. */
+static uint16_t proxy_port(const char *p, uint16_t usual) {
+  unsigned long port = usual;
+  if (*p == ':') {
+    const char *first = ++p;
+    for (port = 0; *p >= '0' && *p <= '9' && port < 65536; p++)
+      port = port * 10 + (unsigned long)(*p - '0');
+    if (p == first)
+      return 0;
+  }
+  return (*p && strcmp(p, "/") != 0) || port > 65535 ? 0 : (uint16_t)port;
+}
+
+/* Finds host and port of a proxy's address; user and password libcurl reads. They are never shown.
+ * *name is the caller's to free. */
+static int proxy_name(const char *proxy, char **name, uint16_t *port, struct err *err) {
+  const char *p = NULL, *at = strrchr(proxy, '@'), *shown = at ? at + 1 : proxy;
+  uint16_t usual = 0;
   for (size_t i = 0; i < ARRAY_LEN(proxy_schemes) && !p; i++)
-    if (strncmp(t->proxy, proxy_schemes[i], strlen(proxy_schemes[i])) == 0)
-      p = t->proxy + strlen(proxy_schemes[i]);
+    if (strncasecmp(proxy, proxy_schemes[i].name, strlen(proxy_schemes[i].name)) == 0) {
+      p = proxy + strlen(proxy_schemes[i].name);
+      usual = proxy_schemes[i].port;
+    }
+  for (const char *c = proxy; *c; c++)
+    if ((unsigned char)*c <= ' ' || *c == 127)
+      return err_set(err, ERR_INVALID, "a proxy's address holds no spaces and control characters");
   if (!p)
     return err_set(err, ERR_INVALID,
                    "proxy \"%s\": it must begin with http://, https://, socks4://, socks4a://, "
@@ -51,24 +89,28 @@ static int proxy_name(struct http_target *t, struct err *err) {
                    shown);
   if (at)
     p = at + 1;
-  const char *end;
-  if (*p == '[') {
-    p++;
-    end = strchr(p, ']');
-  } else {
-    end = p + strcspn(p, ":/");
-  }
-  if (!end || end == p)
+  bool brackets = *p == '[';
+  p += brackets;
+  size_t len = brackets ? strcspn(p, "]") : strcspn(p, ":/");
+  if (!len || (brackets && !p[len]))
     return err_set(err, ERR_INVALID, "proxy \"%s\": it names no host", shown);
-  t->name = mem_strndup(p, (size_t)(end - p));
-  if (*end == ']')
-    end++;
-  char *rest = NULL;
-  unsigned long port = *end == ':' ? strtoul(end + 1, &rest, 10) : 1080;
-  if (port < 1 || port > 65535 || (rest && *rest && strcmp(rest, "/") != 0))
-    return err_set(err, ERR_INVALID, "proxy \"%s\": the port must be 1 to 65535", shown);
-  t->name_port = (uint16_t)port;
+  if (!is_proxy_host(p, len, brackets))
+    return err_set(err, ERR_INVALID, "proxy \"%s\": its host is neither a name nor an address",
+                   shown);
+  *port = proxy_port(p + len + brackets, usual);
+  if (!*port)
+    return err_set(err, ERR_INVALID,
+                   "proxy \"%s\": the port must be 1 to 65535, with nothing behind it", shown);
+  *name = mem_strndup(p, len);
   return 0;
+}
+
+int http_proxy_check(const char *proxy, struct err *err) {
+  char *name = NULL;
+  uint16_t port;
+  int rc = proxy_name(proxy, &name, &port, err);
+  mem_free(name);
+  return rc;
 }
 
 static bool is_address(const char *host) {
@@ -107,7 +149,7 @@ static int fill(struct http_target *t, const struct http_target_options *o, stru
   t->full = o->full;
   t->known_to_report = o->reports_cached;
   t->reports = o->reports ? o->reports : &t->own_reports;
-  if (t->proxy && (rc = proxy_name(t, err)))
+  if (t->proxy && (rc = proxy_name(t->proxy, &t->name, &t->name_port, err)))
     return rc;
   if (!t->proxy) {
     t->name = mem_strdup(t->url.host);

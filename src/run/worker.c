@@ -256,6 +256,7 @@ static int find_targets(struct worker *w, struct err *err) {
                 .cert_file = f->cert_file,
                 .key_file = f->key_file,
                 .insecure = f->insecure},
+        .proxy = f->proxy,
         .http2 = f->http2,
         .reports_cached = f->reports_cached,
         .reports = &w->run->reports[i],

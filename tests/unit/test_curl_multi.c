@@ -631,11 +631,25 @@ static void proxies(void **state) {
     http_request_free(&r);
   }
   assert_int_equal(tunnel.accepts, 1);
+  /* The same by libcurl's own HTTP: through a tunnel of its own. */
+  http_client_delete(n.client); /* frees the one-connection-at-a-time proxy */
+  struct http_client_options co = {.loop = n.loop, .recorder = &n.recorder};
+  n.client = http_client_new(&co, &err);
+  o.full = true;
+  check_ok(http_client_target(n.client, &o, &t, &err), &err);
+  for (int i = 0; i < 2; i++) {
+    get(&n, &r, t, "/y");
+    check_outcome(&r, SAMPLE_OK, "");
+    assert_int_equal(r.reused_connection, i);
+    check_has(tunnel.request, "GET /y HTTP/1.1\r\nHost: secret.invalid\r\n");
+    http_request_free(&r);
+  }
+  assert_int_equal(tunnel.accepts, 2);
+  o.full = false;
   /* Refused by the proxy; the certificate is checked through it. */
   o.tls = (struct http_tls){.ca_file = files.ca};
   check_ok(http_client_target(n.client, &o, &t, &err), &err);
-  http_client_delete(n.client); /* frees the one-connection-at-a-time proxy */
-  struct http_client_options co = {.loop = n.loop};
+  http_client_delete(n.client);
   n.client = http_client_new(&co, &err);
   check_ok(http_client_target(n.client, &o, &t, &err), &err);
   get(&n, &r, t, "/z");

@@ -59,6 +59,16 @@ static void refusals(void **state) {
        "proxy \"p:x\": the port"},
       {{.url = "http://x", .proxy = "http://p:70000"}, ERR_INVALID, "1 to 65535"},
       {{.url = "http://x", .proxy = "http://[::1"}, ERR_INVALID, "names no host"},
+      {{.url = "http://x", .proxy = "http://[::g]:1"}, ERR_INVALID, "\"http://[::g]:1\": its host"},
+      {{.url = "http://x", .proxy = "http://a_b!c:1"}, ERR_INVALID, "neither a name nor an"},
+      {{.url = "http://x", .proxy = "http://a:1\nb"}, ERR_INVALID, "no spaces and control"},
+      {{.url = "http://x", .proxy = "http://p:"}, ERR_INVALID, "1 to 65535"},
+      {{.url = "http://x", .proxy = "http://p:0"}, ERR_INVALID, "1 to 65535"},
+      {{.url = "http://x", .proxy = "http://p:+8"}, ERR_INVALID, "1 to 65535"},
+      {{.url = "http://x", .proxy = "http://p:8080/way"}, ERR_INVALID, "nothing behind it"},
+      {{.url = "http://x", .proxy = "ftp://u:w@p:21"},
+       ERR_INVALID,
+       "proxy \"p:21\": it must begin"},
   };
   struct net n;
   net_start(&n, NULL);
@@ -114,6 +124,7 @@ static void proxies(void **state) {
   } good[] = {{"http://p:3128", "p", 3128},
               {"http://u:w@p:3128/", "p", 3128},
               {"socks5h://[fe80::1]:9", "fe80::1", 9},
+              {"HTTPS://p", "p", 443},
               {"socks4://10.0.0.1", "10.0.0.1", 1080}};
   struct net n;
   struct err err;
@@ -126,7 +137,10 @@ static void proxies(void **state) {
              &err);
     assert_string_equal(t->name, good[i].name);
     assert_int_equal(t->name_port, good[i].port);
+    check_ok(http_proxy_check(good[i].proxy, &err), &err);
   }
+  assert_int_equal(http_proxy_check("http://me:secret@p:x", &err), ERR_INVALID);
+  check_has(err.text, "proxy \"p:x\": the port");
   /* Who carries what. */
   static const struct {
     struct http_target_options o;
@@ -138,6 +152,7 @@ static void proxies(void **state) {
       {{.url = "http://h", .proxy = "socks5h://p:1"}, "h1"},
       {{.url = "http://h", .proxy = "http://p:1"}, "full"},
       {{.url = "https://h", .proxy = "https://p:1"}, "full"},
+      {{.url = "http://h", .proxy = "HTTP://p:1"}, "full"},
       {{.url = "https://h", .http2 = true}, "full"},
       {{.url = "http://h", .full = true}, "full"},
   };
