@@ -241,3 +241,7 @@ int script_prompt(struct err *err) {
   buf_free(&lines);
   return rc;
 }
+
+const char *script_lua_version(void) {
+  return LUA_RELEASE;
+}

@@ -29,4 +29,7 @@ NODISCARD int script_text(const char *module, const char *function, const struct
  * value_free). Errors name the file and line. */
 NODISCARD int script_value(const char *path, struct value *out, struct err *err);
 
+/* "Lua 5.4.4". */
+const char *script_lua_version(void);
+
 #endif

@@ -2,13 +2,48 @@
  */
 #include "cmd/cmd.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdio_ext.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "bind/script.h"
 
 int cmd_fail(const char *name, int status, const struct err *err) {
   fprintf(stderr, "perigee %s: %s\n", name, err->text);
   return status;
+}
+
+int cmd_flush(int status) {
+  errno = 0;
+  int rc = fflush(stdout);
+  if (!rc && !ferror(stdout))
+    return status;
+  if (rc && errno != EPIPE)
+    fprintf(stderr, "perigee: cannot write to standard output: %s\n", strerror(errno));
+  else if (!rc) /* an earlier write failed, and took its reason along */
+    fprintf(stderr, "perigee: not all of it could be written to standard output\n");
+  __fpurge(stdout); /* exit would try again */
+  clearerr(stdout);
+  return status == EXIT_USAGE || status == EXIT_INTERRUPTED ? status : EXIT_FAILED;
+}
+
+int cmd_need_descriptors(size_t need, const char *what, struct err *err) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return err_set(err, ERR_IO, "cannot read the limit of open files: %s", strerror(errno));
+  if (limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+      return err_set(err, ERR_IO, "cannot raise the limit of open files: %s", strerror(errno));
+  }
+  if (limit.rlim_cur < need)
+    return err_set(err, ERR_LIMIT,
+                   "%s needs at least %zu descriptors, the limit is %llu; raise it with "
+                   "`ulimit -n 65536`",
+                   what, need, (unsigned long long)limit.rlim_cur);
+  return 0;
 }
 
 int cmd_lua_main(const char *name, const char *module, int argc, char **argv) {

@@ -8,7 +8,13 @@
 
 #include "cmd/options.h"
 
-enum { EXIT_USAGE = 2, EXIT_NOT_VALID = 98, EXIT_NOT_MET = 99, EXIT_INTERRUPTED = 130 };
+enum {
+  EXIT_FAILED = 1,
+  EXIT_USAGE = 2,
+  EXIT_NOT_VALID = 98,
+  EXIT_NOT_MET = 99,
+  EXIT_INTERRUPTED = 130
+};
 
 typedef int cmd_fn(int argc, char **argv);
 
@@ -16,6 +22,15 @@ cmd_fn cmd_run, cmd_sim, cmd_lua, cmd_test, cmd_list, cmd_new, cmd_types;
 
 /* Prints "perigee NAME: text" on stderr and returns `status`. */
 int cmd_fail(const char *name, int status, const struct err *err);
+
+/* Writes out what standard output still holds. Returns `status`, or, when not all of it could be
+ * written, EXIT_FAILED in place of a status that weighs less (0, 98, 99), with a message on stderr;
+ * a reader that has gone (`| head`) gets no message. */
+int cmd_flush(int status);
+
+/* Raises the limit of open files to the most that the system lets us have (every connection is one)
+ * and makes sure that it is `need` at least. ERR_LIMIT names `what` needs them, and `ulimit -n`. */
+NODISCARD int cmd_need_descriptors(size_t need, const char *what, struct err *err);
 
 /* Runs `main(args)` of a module that is written in Lua (perigee.new, perigee.list …) in a plain
  * state. */

@@ -12,6 +12,7 @@
 #include "cmd/probe.h"
 #include "cmd/runjob.h"
 #include "net/http.h"
+#include "out/verdict.h"
 
 #define SIM_START_NS (20 * NS_PER_S)
 
@@ -244,7 +245,9 @@ static int execute(struct runjob *job, struct err *err) {
 
 /* Everything up to the run; returns −1 to go on, else the exit status. */
 static int prepare(struct runjob *job, struct err *err) {
-  if (http_global_init(err))
+  uint32_t workers = job->options.workers ? (uint32_t)job->options.workers : run_default_workers();
+  if (cmd_need_descriptors(32 + 8 * (size_t)workers, "a run with this number of workers", err) ||
+      http_global_init(err))
     return cmd_fail("run", 1, err);
   if (read_script(job, err) || run_options_limits(&job->options, &job->limits, err) ||
       find_fleet(job, err))
@@ -288,7 +291,7 @@ static void clean(struct runjob *job) {
   options_free(&run_command, &job->options, &job->args);
 }
 
-int cmd_run(int argc, char **argv) {
+static int run(int argc, char **argv) {
   struct err err = {0};
   struct runjob job = {.argc = argc, .argv = argv, .log_fd = -1};
   int rc = run_options_parse(argc, argv, &job.options, &job.args, &err);
@@ -309,4 +312,10 @@ int cmd_run(int argc, char **argv) {
   }
   clean(&job);
   return status;
+}
+
+/* The one way out: whatever ended the command is mapped here. */
+int cmd_run(int argc, char **argv) {
+  int status = cmd_flush(run(argc, argv));
+  return run_options_bisect(argc, argv) ? verdict_bisect(status) : status;
 }

@@ -141,7 +141,6 @@ static int print_report(const struct runjob *job, const struct value *info,
   }
   if (!rc)
     fwrite(text.data, 1, text.len, stdout);
-  fflush(stdout);
   buf_free(&text);
   return rc;
 }
@@ -168,5 +167,5 @@ int runend_finish(struct runjob *job) {
   }
   value_free(&info);
   value_free(&summary);
-  return job->options.exit_codes ? verdict_bisect(status) : status;
+  return status;
 }

@@ -10,7 +10,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/units.h"
+#include "bind/script.h"
 #include "cmd/runjob.h"
+#include "net/http.h"
 #include "version.h"
 
 static void set_text(struct value *o, const char *key, const char *text) {
@@ -254,6 +256,10 @@ static void set_versions(struct value *v) {
   struct value versions = value_object();
   set_text(&versions, "perigee", PERIGEE_VERSION);
   set_text(&versions, "commit", PERIGEE_COMMIT);
+  char net[256];
+  http_versions(net, sizeof net);
+  set_text(&versions, "libraries", net);
+  set_text(&versions, "lua", script_lua_version());
   value_set(v, "versions", versions);
 }
 

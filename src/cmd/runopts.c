@@ -91,6 +91,16 @@ int run_options_parse(int argc, char **argv, struct run_options *o, struct optio
   return rc ? rc : check(o, err);
 }
 
+bool run_options_bisect(int argc, char **argv) {
+  for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+    if (strcmp(argv[i], "--exit-codes=bisect") == 0)
+      return true;
+    if (strcmp(argv[i], "--exit-codes") == 0 && i + 1 < argc && strcmp(argv[i + 1], "bisect") == 0)
+      return true;
+  }
+  return false;
+}
+
 int run_options_limits(const struct run_options *o, struct checks_limits *limits, struct err *err) {
   *limits = checks_default_limits();
   for (size_t i = 0; i < o->limits.n; i++) {

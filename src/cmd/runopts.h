@@ -26,6 +26,9 @@ extern const struct options_command run_command;
  * options_free(&run_command, …). */
 NODISCARD int run_options_parse(int argc, char **argv, struct run_options *o,
                                 struct options_list *args, struct err *err);
+/* Whether --exit-codes is there, also where argv is wrong usage elsewhere: that status is mapped
+ * too. */
+bool run_options_bisect(int argc, char **argv);
 /* The check limits with what --limit changed. */
 NODISCARD int run_options_limits(const struct run_options *o, struct checks_limits *limits,
                                  struct err *err);

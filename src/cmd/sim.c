@@ -1,13 +1,13 @@
 /* sim.c: `perigee sim`: serves the built-in fleet until it is told to end.
  *
  * With --announce it is somebody's child: one JSON line on standard output when every port is open,
- * and it ends when its parent does. */
+ * and it ends when its parent does. A parent that ends in the child's first moments is noticed with
+ * --until-eof alone, which `perigee run` uses. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -20,7 +20,7 @@ struct sim_options {
   int64_t replicas, port, admin_port, seed;
   const char *host, *profile, *model, *truth;
   struct options_list sets, faults;
-  bool announce;
+  bool announce, until_eof;
 };
 
 static const struct options_spec specs[] = {
@@ -50,6 +50,8 @@ static const struct options_spec specs[] = {
      "what answers and faults are drawn from (default 1)"},
     {"--announce", NULL, OPTIONS_FLAG, offsetof(struct sim_options, announce),
      "print one JSON line when ready, and end with the parent process"},
+    {"--until-eof", NULL, OPTIONS_FLAG, offsetof(struct sim_options, until_eof),
+     "end when standard input does: a pipe whose other end closes with whoever started this"},
 };
 
 static const struct options_command command = {
@@ -85,25 +87,6 @@ static int check_options(const struct sim_options *o, struct err *err) {
     return err_set(err, ERR_INVALID, "--replicas %lld: 1 to 4096", (long long)o->replicas);
   if (o->port > 65535 || o->admin_port > 65535)
     return err_set(err, ERR_INVALID, "a port is 1 to 65535, or 0 for any free one");
-  return 0;
-}
-
-/* As many descriptors as the system lets us have: every client connection is one. */
-static int raise_descriptors(size_t replicas, struct err *err) {
-  struct rlimit limit;
-  rlim_t need = replicas + 64;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-    return err_set(err, ERR_IO, "cannot read the limit of descriptors: %s", strerror(errno));
-  if (limit.rlim_cur < limit.rlim_max) {
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-      return err_set(err, ERR_IO, "cannot raise the limit of descriptors: %s", strerror(errno));
-  }
-  if (limit.rlim_cur < need)
-    return err_set(err, ERR_LIMIT,
-                   "%zu replicas need at least %llu descriptors, the limit is %llu; raise it with "
-                   "`ulimit -n 65536`",
-                   replicas, (unsigned long long)need, (unsigned long long)limit.rlim_cur);
   return 0;
 }
 
@@ -159,12 +142,30 @@ static void on_signal(uv_signal_t *handle, int signum) {
   loop_stop(handle->data);
 }
 
-/* Lives until the loop is deleted: closing ends there. */
-struct signals {
+/* Whatever comes on standard input is skipped; its end is ours. */
+static void on_input(uv_poll_t *handle, int status, int events) {
+  (void)events;
+  char skipped[4096];
+  ssize_t n = status ? 0 : read(STDIN_FILENO, skipped, sizeof skipped);
+  if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+    loop_stop(handle->data);
+}
+
+/* Live until the loop is deleted: closing ends there. */
+struct handles {
   uv_signal_t term, interrupt;
+  uv_poll_t input;
 };
 
-static void serve(struct loop *loop, struct signals *s) {
+static int serve(struct loop *loop, bool until_eof, struct handles *s, struct err *err) {
+  if (until_eof) {
+    int rc = uv_poll_init(loop_uv(loop), &s->input, STDIN_FILENO);
+    if (rc)
+      return err_set(err, ERR_IO, "--until-eof: standard input cannot be watched (%s); give a pipe",
+                     uv_strerror(rc));
+    s->input.data = loop;
+    uv_poll_start(&s->input, UV_READABLE, on_input);
+  }
   uv_signal_init(loop_uv(loop), &s->term);
   uv_signal_init(loop_uv(loop), &s->interrupt);
   s->term.data = s->interrupt.data = loop;
@@ -173,6 +174,9 @@ static void serve(struct loop *loop, struct signals *s) {
   loop_run(loop);
   uv_close((uv_handle_t *)&s->term, NULL);
   uv_close((uv_handle_t *)&s->interrupt, NULL);
+  if (until_eof)
+    uv_close((uv_handle_t *)&s->input, NULL);
+  return 0;
 }
 
 static int run(const struct sim_options *o, struct err *err) {
@@ -185,12 +189,12 @@ static int run(const struct sim_options *o, struct err *err) {
                                 .seed = (uint64_t)o->seed};
   struct loop *loop = NULL;
   struct simfleet *fleet = NULL;
-  struct signals signals;
+  struct handles handles;
   int rc = check_options(o, err);
   if (!rc)
     rc = read_config(o, &fo.config, err);
   if (!rc)
-    rc = raise_descriptors(fo.n_replicas, err);
+    rc = cmd_need_descriptors(fo.n_replicas + 64, "a fleet of this size", err);
   if (rc)
     return rc;
   loop = loop_new(err);
@@ -207,7 +211,7 @@ static int run(const struct sim_options *o, struct err *err) {
       print_line(fleet);
     else
       print_table(fleet, o);
-    serve(loop, &signals);
+    rc = serve(loop, o->until_eof, &handles, err);
   }
   if (fleet)
     simfleet_stop(fleet);

@@ -43,20 +43,23 @@ static int read_line(int fd, uint64_t deadline, struct buf *line) {
   }
 }
 
-static int spawn(struct simchild *child, const char *const *args, int write_end, struct err *err) {
-  size_t n = 0;
+/* `life` is the read end of a pipe that nobody writes to: its end of file, which comes however we
+ * end and however early, ends the child. */
+static int spawn(struct simchild *child, const char *const *args, int write_end, int life,
+                 struct err *err) {
+  static const char *const fixed[] = {"perigee", "sim", "--announce", "--until-eof"};
+  size_t n = 0, m = ARRAY_LEN(fixed);
   while (args[n])
     n++;
-  char **argv = mem_calloc(n + 4, sizeof *argv);
-  argv[0] = mem_strdup("perigee");
-  argv[1] = mem_strdup("sim");
-  argv[2] = mem_strdup("--announce");
+  char **argv = mem_calloc(n + m + 1, sizeof *argv);
+  for (size_t i = 0; i < m; i++)
+    argv[i] = mem_strdup(fixed[i]);
   for (size_t i = 0; i < n; i++)
-    argv[3 + i] = mem_strdup(args[i]);
+    argv[m + i] = mem_strdup(args[i]);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, write_end, STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, life, STDIN_FILENO);
   posix_spawnattr_t attr;
   posix_spawnattr_init(&attr);
   /* A group of its own: Ctrl-C on the terminal is for the run, which ends the fleet itself. */
@@ -75,16 +78,25 @@ static int spawn(struct simchild *child, const char *const *args, int write_end,
   return 0;
 }
 
+static void close_end(int fd) {
+  if (fd >= 0)
+    close(fd);
+}
+
 int simchild_start(struct simchild *child, const char *const *args, uint64_t timeout_ns,
                    struct err *err) {
-  *child = (struct simchild){.announce = value_null()};
+  *child = (struct simchild){.announce = value_null(), .life = -1};
   struct buf line;
   buf_init(&line, 1 << 20);
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    return err_set(err, ERR_IO, "cannot start the built-in fleet: %s", strerror(errno));
-  int rc = spawn(child, args, ends[1], err);
-  close(ends[1]);
+  int ends[2] = {-1, -1}, life[2] = {-1, -1};
+  int rc = 0;
+  if (pipe2(ends, O_CLOEXEC) != 0 || pipe2(life, O_CLOEXEC) != 0)
+    rc = err_set(err, ERR_IO, "cannot start the built-in fleet: %s", strerror(errno));
+  else
+    rc = spawn(child, args, ends[1], life[0], err);
+  child->life = life[1];
+  close_end(ends[1]);
+  close_end(life[0]);
   if (rc)
     goto out;
   rc = read_line(ends[0], clock_ns() + timeout_ns, &line);
@@ -105,7 +117,11 @@ int simchild_start(struct simchild *child, const char *const *args, uint64_t tim
     simchild_stop(child, how, sizeof how);
   }
 out:
-  close(ends[0]);
+  if (rc) {
+    close_end(child->life);
+    child->life = -1;
+  }
+  close_end(ends[0]);
   buf_free(&line);
   return rc;
 }
@@ -143,6 +159,8 @@ bool simchild_stop(struct simchild *child, char *how, size_t how_size) {
       snprintf(how, how_size, "ended with status %d", WEXITSTATUS(status));
   }
   value_free(&child->announce);
+  close_end(child->life);
+  child->life = -1;
   child->pid = 0;
   return as_asked;
 }

@@ -1,8 +1,8 @@
 /* simchild.h: the built-in fleet as a child process of a run.
  *
  * A shared heap or loop would show the simulator's work as client latency, so it is its own
- * process: this same binary with `sim --announce`. It ends with its parent, also when that one is
- * killed. */
+ * process: this same binary with `sim --announce --until-eof`. It ends with its parent, also when
+ * that one is killed, at any moment: the write end of its standard input is ours alone. */
 #ifndef CMD_SIMCHILD_H
 #define CMD_SIMCHILD_H
 
@@ -13,6 +13,7 @@
 
 struct simchild {
   pid_t pid;             /* 0 = not running */
+  int life;              /* write end of the child's standard input; −1 = none */
   struct value announce; /* {replicas:[{id,url}], admin, model, profile, tokenizer, simulated} */
 };
 

@@ -1,10 +1,13 @@
 /* curl_setup.c: process-wide set-up, options that a target decides, and what a failure means. */
 #include <curl/curl.h>
 #include <errno.h>
+#include <llhttp.h>
+#include <openssl/crypto.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <uv.h>
 
 #include "net/curl_loop.h"
 
@@ -19,6 +22,12 @@ int http_global_init(struct err *err) {
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* a refusal shows as EMFILE, which has its own text */
   }
   return 0;
+}
+
+void http_versions(char *out, size_t size) {
+  snprintf(out, size, "libcurl %s, %s, libuv %s, llhttp %d.%d.%d",
+           curl_version_info(CURLVERSION_NOW)->version, OpenSSL_version(OPENSSL_VERSION),
+           uv_version_string(), LLHTTP_VERSION_MAJOR, LLHTTP_VERSION_MINOR, LLHTTP_VERSION_PATCH);
 }
 
 /* Proxies and their exceptions come from the options or not at all: "" keeps libcurl from asking

@@ -170,7 +170,7 @@ def test_too_few_descriptors(work):
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
 
-    process = work.start("run", "s.lua", *RELAXED, preexec_fn=limit)
+    process = work.start("run", "s.lua", *RELAXED, "--workers", "2", preexec_fn=limit)
     result = work.finish(process, 60)
     eq(result.status, 98, "a run that hit the limit is not valid")
     has(result.err + result.out, "descriptor")
@@ -263,7 +263,7 @@ def test_help_lists_every_command(work):
 
 def test_version(work):
     result = subprocess.run([PERIGEE, "--version"], capture_output=True, text=True, check=True)
-    matches(result.stdout, r"^perigee \d+\.\d+\.\d+\S* \(\S+\)$")
+    matches(result.stdout, r"(?m)^perigee \d+\.\d+\.\d+\S* \(\S+\)$")
 
 
 main(globals())

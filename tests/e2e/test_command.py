@@ -1,0 +1,214 @@
+"""The command line itself: help, versions, statuses, standard descriptors, and the fleet's child process."""
+import os
+import random
+import resource
+import signal
+import subprocess
+import time
+
+from harness import PERIGEE, RELAXED, SANITIZED, eq, has, main, matches, one_turn
+
+COMMANDS = ("run", "sim", "list", "new", "types", "lua", "test")
+
+
+def test_help_in_every_form(work):
+    for args in ((), ("",)):
+        result = work.perigee(*args)
+        eq(result.status, 2, f"perigee {args}")
+        has(result.err, "Usage: perigee COMMAND")
+        eq(result.out, "")
+    for args in (("--help",), ("-h",), ("help",), ("help", "help"), ("help", "--help")):
+        result = work.perigee(*args)
+        eq((result.status, result.err), (0, ""), f"perigee {args}")
+        has(result.out, "Usage: perigee COMMAND")
+    for command in COMMANDS:
+        forms = [work.perigee(*args).out for args in ((command, "--help"), (command, "-h"), ("help", command))]
+        matches(forms[0], rf"(?i)usage: perigee {command}")
+        eq(forms[1], forms[0], f"perigee {command} -h")
+        eq(forms[2], forms[0], f"perigee help {command}")
+
+
+def test_unknown_commands_name_the_nearest(work):
+    for word, near in (("rum", "run"), ("hlep", "help"), ("lists", "list"), ("--versoin", None), ("nosuch", None)):
+        for args in ((word,), ("help", word)):
+            result = work.perigee(*args)
+            eq(result.status, 2, word)
+            has(result.err, word)
+            has(result.err, "perigee --help")
+            if near:
+                has(result.err, f'did you mean "{near}"?')
+
+
+def test_version_names_the_libraries(work):
+    for args in (("--version",), ("-V",), ("version",)):
+        result = work.perigee(*args)
+        eq(result.status, 0)
+        matches(result.out, r"^perigee \d+\.\d+\.\d+\S* \(\S+\)\n")
+        for name in ("libcurl 7", "OpenSSL ", "libuv 1", "llhttp ", "Lua 5.4"):
+            has(result.out, name)
+
+
+def test_a_full_standard_output(work):
+    """Every command that prints ends with 1 and says why; wrong usage stays wrong usage."""
+    work.write("s.lua", one_turn())
+    work.write("p.lua", "print(('x'):rep(100000))")
+    work.write("demo_spec.lua", "return { test_one = function() end }")
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        for args in (("--help",), ("--version",), ("help", "run"), *((c, "--help") for c in COMMANDS), ("list",),
+                     ("lua", "p.lua"), ("run", "s.lua", "--plan"), ("run", "s.lua", *RELAXED),
+                     ("run", "s.lua", *RELAXED, "--json")):
+            done = subprocess.run([PERIGEE, *args], cwd=work.path, stdin=subprocess.DEVNULL, stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+            eq(done.returncode, 1, f"{args}: {done.stderr}")
+            has(done.stderr, "standard output", str(args))
+            eq(done.stderr.count("standard output"), 1, f"{args}: said once")
+        done = subprocess.run([PERIGEE, "run", "s.lua", "--json", "--exit-codes=bisect", *RELAXED], cwd=work.path,
+                              stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        eq(done.returncode, 125, "a report that could not be printed is no verdict")
+
+
+def test_a_reader_that_has_gone(work):
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([PERIGEE, "--help"], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    eq((done.returncode, done.stderr), (1, ""))
+
+
+def test_closed_standard_descriptors(work):
+    """What is meant for the terminal never lands in a file of the run."""
+    work.write("s.lua", one_turn(2, 4).replace("conv:try_send", "print('said') conv:try_send"))
+
+    def close(*fds):
+        def act():
+            for fd in fds:
+                os.close(fd)
+        return act
+
+    for fds in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)):
+        done = subprocess.run([PERIGEE, "run", "s.lua", *RELAXED, "--out", "o" + "".join(map(str, fds))], cwd=work.path,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              preexec_fn=close(*fds), timeout=60, check=False)
+        eq(done.returncode, 0, f"closed: {fds}")
+        base = os.path.join(work.path, "o" + "".join(map(str, fds)))
+        folder = os.path.join(base, os.listdir(base)[0])
+        with open(os.path.join(folder, "log.txt"), encoding="utf-8") as f:
+            log = f.read()
+        eq(sorted(set(log.split("\n"))), ["", "said"], f"closed: {fds}: log.txt")
+        with open(os.path.join(folder, "samples.jsonl"), encoding="utf-8") as f:
+            rows = f.read().splitlines()
+        eq(len(rows), 4, f"closed: {fds}")
+        assert all(row.startswith("{") for row in rows), rows
+
+
+def test_too_few_descriptors_for_anything(work):
+    work.write("s.lua", one_turn())
+    for n in (4, 5, 6, 7, 8, 12, 20):
+        def limit(n=n):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))
+
+        for args in (("run", "s.lua"), ("sim",), ("run", "s.lua", "--replica", "http://127.0.0.1:1", "--model", "m")):
+            result = work.finish(work.start(*args, preexec_fn=limit), 30)
+            eq(result.status, 1, f"{args} with {n} descriptors: {result.err}")
+            has(result.err, "ulimit -n")
+
+
+# ---- exit statuses for git bisect ----
+
+def test_bisect_maps_every_way_out(work):
+    work.write("s.lua", one_turn())
+    work.write("bad.lua", "local x = = 3")
+    work.write("setup.lua", one_turn().replace("  session =", "  setup = function() error 'no set-up' end,\n  session ="))
+    work.write("unmet.lua", one_turn(1, 2).replace("  session =", '  expect = { "ttft p50 < 1ns" },\n  session ='))
+    invalid = ("run", "s.lua", "--limit", "loop_lag_p99=0")
+    cases = [
+        (("run", "s.lua", *RELAXED), 0, 0),
+        (("run", "nothing.lua"), 2, 125),
+        (("run", "bad.lua"), 2, 125),
+        (("run", "s.lua", "--replica", "http://127.0.0.1:1", "--model", "m"), 1, 125),
+        (("run", "setup.lua", *RELAXED), 1, 125),
+        (("run", "s.lua", "--nosuch"), 2, 125),
+        (("run", "s.lua", "--seed", "x"), 2, 125),
+        (("run", "s.lua", "--limit", "nosuch=1"), 2, 125),
+        (("run", "s.lua", "--profile", "nosuch"), 2, 125),
+        (("run",), 2, 125),
+        (("run", "s.lua", "--out", "/proc/nosuch"), 1, 125),
+        (invalid, 98, 125),
+        (("run", "unmet.lua", *RELAXED), 99, 1),
+        (("run", "--help"), 0, 0),
+    ]
+    for args, plain, mapped in cases:
+        result = work.perigee(*args)
+        eq(result.status, plain, f"{args}: {result.err}")
+        for form in (("--exit-codes=bisect",), ("--exit-codes", "bisect")):
+            result = work.perigee(*args, *form)
+            eq(result.status, mapped, f"{args} {form}: {result.err}")
+    eq(work.perigee("run", "--exit-codes=bisect", "--nosuch", "s.lua").status, 125)
+    eq(work.perigee("run", "s.lua", "--exit-codes=bisekt").status, 2)
+    eq(work.perigee("run", "s.lua", "--exit-codes").status, 2)
+    eq(work.perigee("run", "nothing.lua", "--", "--exit-codes=bisect").status, 2, "behind -- it is a file")
+
+
+def test_bisect_keeps_an_interruption(work):
+    work.write("s.lua", one_turn(1, 1).replace("conv:try_send { max_tokens = 16 }", "vu:sleep(60)"))
+    process = work.start("run", "s.lua", "--exit-codes=bisect")
+    deadline = time.monotonic() + 20
+    while not work.last_folder() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    eq(work.finish(process, 30).status, 130)
+
+
+# ---- the child ----
+
+def fleets(word):
+    """Processes of the built-in fleet whose command line has this word."""
+    found = []
+    for pid in os.listdir("/proc"):
+        if pid.isdigit():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    line = f.read()
+            except OSError:
+                continue
+            if b"sim\0--announce" in line and word.encode() in line:
+                found.append(pid)
+    return found
+
+
+def test_no_fleet_outlives_a_killed_run(work):
+    """Killed at any moment of its start, by either signal, a run leaves no process behind."""
+    work.write("s.lua", one_turn(1, 1).replace("conv:try_send { max_tokens = 16 }", "vu:sleep(60)"))
+    word = f"orphan-{os.getpid()}"
+    rng = random.Random(1)
+    for number in (signal.SIGKILL, signal.SIGINT):
+        for _ in range(20 if SANITIZED else 100):
+            process = subprocess.Popen([PERIGEE, "run", "s.lua", "--model", word], cwd=work.path,
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(rng.uniform(0, 0.08) * (5 if SANITIZED else 1))
+            process.send_signal(number)
+            process.wait(20)
+    deadline = time.monotonic() + 10
+    while fleets(word) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    left = fleets(word)
+    for pid in left:
+        os.kill(int(pid), signal.SIGKILL)
+    eq(left, [], "left behind")
+
+
+def test_until_eof(work):
+    process = subprocess.Popen([PERIGEE, "sim", "--replicas", "1", "--announce", "--until-eof"], cwd=work.path,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    has(process.stdout.readline(), '"replicas"')
+    process.stdin.write("skipped\n")
+    process.stdin.flush()
+    time.sleep(0.2)
+    eq(process.poll(), None, "goes on while the pipe is open")
+    process.stdin.close()
+    eq(process.wait(10), 0)
+    eq(process.stderr.read(), "")
+
+
+main(globals())
