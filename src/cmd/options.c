@@ -1,10 +1,12 @@
 /* options.c: reading argv by a table, and printing that table as help. */
 #include "cmd/options.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "base/units.h"
 
@@ -36,19 +38,54 @@ static int unknown(const struct options_command *cmd, const char *name, size_t l
   return rc;
 }
 
-static int set_number(const struct options_spec *s, const char *value, void *field,
-                      struct err *err) {
+static struct options_range range_of(const struct options_command *cmd,
+                                     const struct options_spec *s) {
+  for (size_t i = 0; i < cmd->n_ranges; i++)
+    if (strcmp(cmd->ranges[i].name, s->name) == 0)
+      return cmd->ranges[i];
+  return (struct options_range){s->name, 0, HUGE_VAL};
+}
+
+static void put_quantity(struct buf *out, enum options_kind kind, double x) {
+  char text[32];
+  snprintf(text, sizeof text, "%.15g", x);
+  if (kind == OPTIONS_SECONDS)
+    units_format_seconds(x, text, sizeof text);
+  buf_puts(out, text);
+}
+
+/* "1 to 1024", "0 or more" */
+static void put_range(struct buf *out, enum options_kind kind, const struct options_range *r) {
+  put_quantity(out, kind, r->least);
+  buf_puts(out, r->most < HUGE_VAL ? " to " : " or more");
+  if (r->most < HUGE_VAL)
+    put_quantity(out, kind, r->most);
+}
+
+static int refuse_number(const struct options_spec *s, const struct options_range *r,
+                         const char *value, struct err *err) {
+  const char *what = s->kind == OPTIONS_SECONDS
+                         ? "a time, as in 50ms, 2s, 3m or a number of seconds"
+                     : s->kind == OPTIONS_RATIO ? "a share, as in 5% or a number from 0 to 1"
+                                                : "a whole number";
+  struct buf range;
+  buf_init(&range, BUF_MAX_OWN);
+  put_range(&range, s->kind, r);
+  int rc =
+      err_set(err, ERR_INVALID, "%s: \"%.60s\" is not %s (%s)", s->name, value, what, range.data);
+  buf_free(&range);
+  return rc;
+}
+
+static int set_number(const struct options_command *cmd, const struct options_spec *s,
+                      const char *value, void *field, struct err *err) {
   enum units_kind want = s->kind == OPTIONS_SECONDS ? UNITS_TIME
                          : s->kind == OPTIONS_RATIO ? UNITS_RATIO
                                                     : UNITS_NONE;
+  struct options_range range = range_of(cmd, s);
   double x;
-  int rc = units_parse(value, strlen(value), want, &x, NULL, err);
-  if (rc) {
-    err_prefix(err, "%s", s->name);
-    return rc;
-  }
-  if (x < 0)
-    return err_set(err, ERR_INVALID, "%s: %s is negative", s->name, value);
+  if (units_parse(value, strlen(value), want, &x, NULL, NULL) || x < range.least || x > range.most)
+    return refuse_number(s, &range, value, err);
   if (s->kind != OPTIONS_COUNT) {
     *(double *)field = x;
     return 0;
@@ -56,13 +93,17 @@ static int set_number(const struct options_spec *s, const char *value, void *fie
   char *end = NULL;
   long long n = strtoll(value, &end, 10);
   if (*end || x > 9e15)
-    return err_set(err, ERR_INVALID, "%s: \"%s\" is not a whole number", s->name, value);
+    return refuse_number(s, &range, value, err);
   *(int64_t *)field = n;
   return 0;
 }
 
-static int set_value(const struct options_spec *s, const char *value, char *dest, struct err *err) {
+static int set_value(const struct options_command *cmd, const struct options_spec *s,
+                     const char *value, char *dest, struct err *err) {
   void *field = dest + s->offset;
+  if (s->kind != OPTIONS_FLAG && s->kind != OPTIONS_OPTIONAL_TEXT && !*value)
+    return err_set(err, ERR_INVALID, "%s: the value is empty; write %s %s", s->name, s->name,
+                   s->arg);
   switch (s->kind) {
   case OPTIONS_FLAG:
     *(bool *)field = true;
@@ -77,12 +118,18 @@ static int set_value(const struct options_spec *s, const char *value, char *dest
   case OPTIONS_COUNT:
   case OPTIONS_SECONDS:
   case OPTIONS_RATIO:
-    return set_number(s, value, field, err);
+    return set_number(cmd, s, value, field, err);
   }
   return err_set(err, ERR_INVALID, "%s has no kind", s->name);
 }
 
-static int check_count(const struct options_command *cmd, size_t n, struct err *err) {
+static int check_args(const struct options_command *cmd, const struct options_list *args,
+                      struct err *err) {
+  size_t n = args->n;
+  for (size_t i = 0; i < n; i++)
+    if (!*args->items[i])
+      return err_set(err, ERR_INVALID, "argument %zu is empty; usage: perigee %s %s", i + 1,
+                     cmd->name, cmd->usage);
   if (n < cmd->min_args)
     return err_set(err, ERR_INVALID, "missing argument; usage: perigee %s %s", cmd->name,
                    cmd->usage);
@@ -125,11 +172,11 @@ int options_parse(const struct options_command *cmd, int argc, char **argv, void
         return err_set(err, ERR_INVALID, "%s needs a value: %s %s", s->name, s->name, s->arg);
       value = argv[++i];
     }
-    int rc = set_value(s, value, dest, err);
+    int rc = set_value(cmd, s, value, dest, err);
     if (rc)
       return rc;
   }
-  return check_count(cmd, args->n, err);
+  return check_args(cmd, args, err);
 }
 
 void options_free(const struct options_command *cmd, void *dest, struct options_list *args) {
@@ -185,7 +232,16 @@ void options_print_help(const struct options_command *cmd) {
     else
       snprintf(left, sizeof left, "%s%s%s", s->name, s->arg ? " " : "", s->arg ? s->arg : "");
     int n = printf("  %-24s  ", left);
-    print_wrapped(s->help, 28, n);
+    struct buf help;
+    buf_init(&help, BUF_MAX_OWN);
+    buf_puts(&help, s->help);
+    struct options_range range = range_of(cmd, s);
+    if (range.least > 0 || range.most < HUGE_VAL) {
+      buf_puts(&help, "; ");
+      put_range(&help, s->kind, &range);
+    }
+    print_wrapped(help.data, 28, n);
+    buf_free(&help);
   }
   printf("  %-24s  this text\n", "--help");
 }

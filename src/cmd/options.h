@@ -3,7 +3,7 @@
  * The table is also what --help prints, so an option cannot exist without its help. Accepted:
  * `--name value`,
  * `--name=value`, `--flag`, `--` (the rest is positional). An unknown option names the nearest
- * known one. Values point into argv. */
+ * known one, a bad number what is allowed; an empty value is none. Values point into argv. */
 #ifndef CMD_OPTIONS_H
 #define CMD_OPTIONS_H
 
@@ -32,6 +32,12 @@ struct options_spec {
   const char *help;
 };
 
+/* What a number may be, both ends included; base units. A number without a range is 0 or more. */
+struct options_range {
+  const char *name; /* of the option */
+  double least, most;
+};
+
 struct options_command {
   const char *name;    /* "run" */
   const char *summary; /* one line for `perigee help` */
@@ -40,6 +46,8 @@ struct options_command {
   const struct options_spec *specs;
   size_t n_specs;
   size_t min_args, max_args; /* positional ones */
+  const struct options_range *ranges;
+  size_t n_ranges;
 };
 
 /* Fills `dest` (the caller sets defaults first) and `args` with the positional ones. Returns 0; 1

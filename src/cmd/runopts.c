@@ -46,6 +46,13 @@ static const struct options_spec specs[] = {
      "for `git bisect run`: 1, 2 and 98 become 125, and 99 becomes 1"},
 };
 
+/* A workload of more replicas or threads than this is a slip of the keyboard. */
+static const struct options_range ranges[] = {
+    {"--sim", 1, 4096},
+    {"--workers", 1, 1024},
+    {"--runaway", 1e-3, 86400},
+};
+
 const struct options_command run_command = {
     .name = "run",
     .summary = "run a scenario and write the report",
@@ -63,16 +70,14 @@ const struct options_command run_command = {
     .n_specs = ARRAY_LEN(specs),
     .min_args = 1,
     .max_args = 1,
+    .ranges = ranges,
+    .n_ranges = ARRAY_LEN(ranges),
 };
 
 static int check(const struct run_options *o, struct err *err) {
   if (o->exit_codes && strcmp(o->exit_codes, "bisect") != 0)
     return err_set(err, ERR_INVALID, "--exit-codes: \"%s\" is not known; the one form is bisect",
                    o->exit_codes);
-  if (o->sim > 10000)
-    return err_set(err, ERR_INVALID, "--sim: %lld is not a number of replicas", (long long)o->sim);
-  if (o->workers > 1024)
-    return err_set(err, ERR_INVALID, "--workers: %lld is more than 1024", (long long)o->workers);
   if (o->no_preflight && !o->fleet.model)
     return err_set(err, ERR_INVALID,
                    "--no-preflight needs --model: nobody asks the servers for it");

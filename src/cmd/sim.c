@@ -54,6 +54,12 @@ static const struct options_spec specs[] = {
      "end when standard input does: a pipe whose other end closes with whoever started this"},
 };
 
+static const struct options_range ranges[] = {
+    {"--replicas", 1, 4096},
+    {"--port", 0, 65535},
+    {"--admin-port", 0, 65535},
+};
+
 static const struct options_command command = {
     .name = "sim",
     .summary = "serve the built-in simulated fleet",
@@ -80,15 +86,9 @@ static const struct options_command command = {
         "/admin/reset_cache, /admin/peek) stages them while it runs.",
     .specs = specs,
     .n_specs = ARRAY_LEN(specs),
+    .ranges = ranges,
+    .n_ranges = ARRAY_LEN(ranges),
 };
-
-static int check_options(const struct sim_options *o, struct err *err) {
-  if (o->replicas < 1 || o->replicas > 4096)
-    return err_set(err, ERR_INVALID, "--replicas %lld: 1 to 4096", (long long)o->replicas);
-  if (o->port > 65535 || o->admin_port > 65535)
-    return err_set(err, ERR_INVALID, "a port is 1 to 65535, or 0 for any free one");
-  return 0;
-}
 
 static int read_config(const struct sim_options *o, struct simconfig *c, struct err *err) {
   int rc = simconfig_init(c, o->profile, err);
@@ -190,9 +190,7 @@ static int run(const struct sim_options *o, struct err *err) {
   struct loop *loop = NULL;
   struct simfleet *fleet = NULL;
   struct handles handles;
-  int rc = check_options(o, err);
-  if (!rc)
-    rc = read_config(o, &fo.config, err);
+  int rc = read_config(o, &fo.config, err);
   if (!rc)
     rc = cmd_need_descriptors(fo.n_replicas + 64, "a fleet of this size", err);
   if (rc)

@@ -7,7 +7,7 @@ struct dest {
   bool flag;
   const char *text, *maybe;
   struct options_list list;
-  int64_t count;
+  int64_t count, few;
   double seconds, ratio;
 };
 
@@ -19,8 +19,12 @@ static const struct options_spec specs[] = {
     {"--count", "N", OPTIONS_COUNT, offsetof(struct dest, count), "whole"},
     {"--seconds", "S", OPTIONS_SECONDS, offsetof(struct dest, seconds), "time"},
     {"--ratio", "R", OPTIONS_RATIO, offsetof(struct dest, ratio), "share"},
+    {"--few", "N", OPTIONS_COUNT, offsetof(struct dest, few), "not many"},
 };
-static const struct options_command command = {"demo", "a test", "FILE", NULL, specs, 7, 1, 2};
+static const struct options_range ranges[] = {
+    {"--few", 1, 64}, {"--seconds", 1e-3, 3600}, {"--ratio", 0, 1}};
+static const struct options_command command = {"demo", "a test", "FILE", NULL,   specs,
+                                               8,      1,        2,      ranges, 3};
 
 static int parse(const char *line, struct dest *d, struct options_list *args, struct err *err) {
   static char copy[256];
@@ -63,11 +67,25 @@ static void says_what_is_wrong(void **state) {
       {"a --flag=1", "--flag takes no value"},
       {"a --text", "--text needs a value: --text T"},
       {"a --text --flag", "--text needs a value"},
-      {"a --count 1.5", "--count: \"1.5\" is not a whole number"},
-      {"a --count=-3", "--count: -3 is negative"},
-      {"a --count many", "--count: \"many\" is not a plain number"},
-      {"a --seconds 5%", "--seconds: \"5%\" is not a time"},
-      {"a --ratio 5s", "--ratio: \"5s\" is not a share"},
+      {"a --text=", "--text: the value is empty; write --text T"},
+      {"a --list=", "--list: the value is empty"},
+      {"a --count=", "--count: the value is empty"},
+      {"a --count 1.5", "--count: \"1.5\" is not a whole number (0 or more)"},
+      {"a --count=-3", "--count: \"-3\" is not a whole number (0 or more)"},
+      {"a --count -3", "--count: \"-3\" is not a whole number (0 or more)"},
+      {"a --count many", "--count: \"many\" is not a whole number"},
+      {"a --count 1e400", "--count: \"1e400\" is not a whole number"},
+      {"a --count 99999999999999999999", "--count: \"99999999999999999999\" is not a whole number"},
+      {"a --count 5s", "--count: \"5s\" is not a whole number"},
+      {"a --few 0", "--few: \"0\" is not a whole number (1 to 64)"},
+      {"a --few 65", "--few: \"65\" is not a whole number (1 to 64)"},
+      {"a --seconds 5%", "--seconds: \"5%\" is not a time, as in 50ms, 2s, 3m"},
+      {"a --seconds 0", "--seconds: \"0\" is not a time, as in 50ms, 2s, 3m or a number of seconds "
+                        "(1.00 ms to 60m 00s)"},
+      {"a --seconds -1s", "--seconds: \"-1s\" is not a time"},
+      {"a --seconds 61m", "--seconds: \"61m\" is not a time"},
+      {"a --ratio 5s", "--ratio: \"5s\" is not a share, as in 5% or a number from 0 to 1"},
+      {"a --ratio 101%", "--ratio: \"101%\" is not a share"},
       {"--flag", "missing argument; usage: perigee demo FILE"},
       {"a b c", "too many arguments"},
   };
@@ -81,10 +99,29 @@ static void says_what_is_wrong(void **state) {
   }
 }
 
+static int parse_words(int argc, char **argv, struct err *err) {
+  struct dest d = {0};
+  struct options_list args;
+  int rc = options_parse(&command, argc, argv, &d, &args, err);
+  options_free(&command, &d, &args);
+  return rc;
+}
+
+static void empty_words_are_no_values(void **state) {
+  (void)state;
+  struct err err = {0};
+  assert_int_equal(parse_words(1, (char *[]){""}, &err), ERR_INVALID);
+  check_has(err.text, "argument 1 is empty; usage: perigee demo FILE");
+  assert_int_equal(parse_words(3, (char *[]){"a", "--text", ""}, &err), ERR_INVALID);
+  check_has(err.text, "--text: the value is empty");
+  assert_int_equal(parse_words(2, (char *[]){"a", "--maybe="}, &err), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_every_kind),
       cmocka_unit_test(says_what_is_wrong),
+      cmocka_unit_test(empty_words_are_no_values),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
