@@ -9,8 +9,28 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "bind/script.h"
+#include "cmd/tlsfiles.h"
 #include "net/http.h"
 #include "text/url.h"
+
+static int check_url(const char *what, const char *text, struct err *err) {
+  struct url url;
+  if (url_parse(text, strlen(text), &url, err)) {
+    err_prefix(err, "%s", what);
+    return err->code;
+  }
+  url_free(&url);
+  return 0;
+}
+
+static int check_gateway(const char *what, const char *text, struct err *err) {
+  size_t len = strlen(text);
+  while (len > 0 && text[len - 1] == '/')
+    len--;
+  if (len >= 3 && memcmp(text + len - 3, "/v1", 3) == 0)
+    return err_set(err, ERR_INVALID, "%s: leave /v1 off %s, it is added", what, text);
+  return check_url(what, text, err);
+}
 
 static void replace(char **field, const char *value) {
   if (!value)
@@ -50,6 +70,29 @@ static int add_header_line(struct fleet *f, const char *line, struct err *err) {
   return rc;
 }
 
+/* The first line of the file, appended. */
+static int read_key_file(const char *path, struct buf *out, struct err *err) {
+  char key[8192];
+  errno = 0;
+  FILE *file = fopen(path, "re");
+  bool got = file && fgets(key, sizeof key, file);
+  size_t len = got ? strcspn(key, "\r\n") : 0;
+  int rc = 0;
+  if (!file || (!got && errno))
+    rc = err_set(err, ERR_NOT_FOUND, "--api-key-file: cannot read %s: %s", path, strerror(errno));
+  else if (!len)
+    rc = err_set(err, ERR_INVALID, "--api-key-file: the first line of %s is empty", path);
+  else if (!key[len] && !feof(file))
+    rc = err_set(err, ERR_INVALID, "--api-key-file: the first line of %s is longer than %zu bytes",
+                 path, sizeof key - 2);
+  else
+    rc = buf_add(out, key, len);
+  if (file)
+    fclose(file);
+  explicit_bzero(key, sizeof key);
+  return rc;
+}
+
 static int add_key(struct fleet *f, const struct fleet_options *o, struct err *err) {
   struct buf line;
   buf_init(&line, 1 << 16);
@@ -63,34 +106,15 @@ static int add_key(struct fleet *f, const struct fleet_options *o, struct err *e
     else
       rc = buf_add(&line, key, strlen(key));
   } else if (o->api_key_file) {
-    FILE *file = fopen(o->api_key_file, "re");
-    char key[8192];
-    if (!file)
-      rc = err_set(err, ERR_NOT_FOUND, "--api-key-file: %s: %s", o->api_key_file, strerror(errno));
-    else if (!fgets(key, sizeof key, file) || !key[strcspn(key, "\r\n")])
-      rc = err_set(err, ERR_INVALID, "--api-key-file: %s has no whole first line", o->api_key_file);
-    else
-      rc = buf_add(&line, key, strcspn(key, "\r\n"));
-    if (file)
-      fclose(file);
-    explicit_bzero(key, sizeof key);
+    rc = read_key_file(o->api_key_file, &line, err);
   }
-  if (!rc && line.len == prefix && (o->api_key_env || o->api_key_file))
-    rc = err_set(err, ERR_INVALID, "the API key is empty");
-  if (!rc && line.len > prefix)
+  if (!rc && line.len > prefix) {
     rc = add_header(f, "Authorization", 13, line.data, err);
+    if (rc) /* of an environment variable: a file gives one line */
+      err_prefix(err, "--api-key-env");
+  }
   buf_free(&line);
   return rc;
-}
-
-static int check_url(const char *what, const char *text, struct err *err) {
-  struct url url;
-  if (url_parse(text, strlen(text), &url, err)) {
-    err_prefix(err, "%s", what);
-    return err->code;
-  }
-  url_free(&url);
-  return 0;
 }
 
 static int set_metrics(struct fleet *f, const char *text, struct err *err) {
@@ -107,6 +131,22 @@ static int set_metrics(struct fleet *f, const char *text, struct err *err) {
                  text);
 }
 
+/* Only these names. */
+static int check_fields(const struct value *table, const char *const *known, size_t n,
+                        struct err *err) {
+  for (size_t i = 0; i < table->u.object.n; i++) {
+    const char *key = table->u.object.pairs[i].key;
+    bool found = false;
+    for (size_t j = 0; j < n; j++)
+      found = found || strcmp(key, known[j]) == 0;
+    const char *near = err_nearest(key, known, n);
+    if (!found)
+      return err_set(err, ERR_INVALID, "unknown field \"%s\"%s%s%s", key,
+                     near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "");
+  }
+  return 0;
+}
+
 /* A text field of the fleet file into *field; absent: untouched. */
 static int take_text(const struct value *file, const char *key, char **field, struct err *err) {
   const struct value *v = value_get(file, key);
@@ -114,15 +154,22 @@ static int take_text(const struct value *file, const char *key, char **field, st
     return 0;
   if (v->kind != VALUE_STRING)
     return err_set(err, ERR_INVALID, "%s must be a string", key);
+  if (!*value_to_string(v))
+    return err_set(err, ERR_INVALID, "%s is empty; leave it out, or name one", key);
   replace(field, value_to_string(v));
   return 0;
 }
 
 static int take_replicas(const struct value *list, struct fleet *f, struct err *err) {
+  static const char *const known[] = {"id", "url", "metrics"};
   if (list->kind != VALUE_ARRAY)
     return err_set(err, ERR_INVALID, "replicas must be a list of {id=, url=}");
   for (size_t i = 0; i < value_count(list); i++) {
     const struct value *r = value_at(list, i);
+    if (r->kind != VALUE_OBJECT || check_fields(r, known, ARRAY_LEN(known), err))
+      return r->kind == VALUE_OBJECT
+                 ? err_prefix(err, "replicas[%zu]", i + 1)
+                 : err_set(err, ERR_INVALID, "replicas[%zu] must be {id =, url =}", i + 1);
     const char *id = value_to_string(value_get(r, "id"));
     const char *url = value_to_string(value_get(r, "url"));
     if (!url)
@@ -157,15 +204,22 @@ static int take_headers(const struct value *headers, struct fleet *f, struct err
 }
 
 static int take_tls(const struct value *tls, struct fleet *f, struct err *err) {
+  static const char *const known[] = {"ca", "cert", "key", "insecure"};
+  if (tls->kind != VALUE_OBJECT)
+    return err_set(err, ERR_INVALID, "tls must be {ca =, cert =, key =, insecure =}");
+  if (check_fields(tls, known, ARRAY_LEN(known), err))
+    return err_prefix(err, "tls");
   int rc = take_text(tls, "ca", &f->ca_file, err);
   if (!rc)
     rc = take_text(tls, "cert", &f->cert_file, err);
   if (!rc)
     rc = take_text(tls, "key", &f->key_file, err);
   const struct value *insecure = value_get(tls, "insecure");
-  if (insecure)
-    f->insecure = insecure->kind == VALUE_BOOL && insecure->u.boolean;
-  return rc;
+  if (!rc && insecure && insecure->kind != VALUE_BOOL)
+    rc = err_set(err, ERR_INVALID, "insecure must be true or false");
+  else if (insecure)
+    f->insecure = insecure->u.boolean;
+  return rc ? err_prefix(err, "tls") : 0;
 }
 
 static int take_file(const struct value *file, struct fleet *f, struct err *err) {
@@ -177,20 +231,17 @@ static int take_file(const struct value *file, struct fleet *f, struct err *err)
     for (size_t j = 0; j < ARRAY_LEN(later); j++)
       if (strcmp(key, later[j]) == 0)
         return err_set(err, ERR_UNSUPPORTED, "%s is not supported by this version", key);
-    bool found = false;
-    for (size_t j = 0; j < ARRAY_LEN(known); j++)
-      found = found || strcmp(key, known[j]) == 0;
-    const char *near = err_nearest(key, known, ARRAY_LEN(known));
-    if (!found)
-      return err_set(err, ERR_INVALID, "unknown field \"%s\"%s%s%s", key,
-                     near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "");
   }
+  if (check_fields(file, known, ARRAY_LEN(known), err))
+    return err->code;
   int rc = 0;
   const struct value *v = value_get(file, "replicas");
   if (v)
     rc = take_replicas(v, f, err);
   if (!rc)
     rc = take_text(file, "gateway", &f->gateway, err);
+  if (!rc && f->gateway)
+    rc = check_gateway("gateway", f->gateway, err);
   if (!rc)
     rc = take_text(file, "model", &f->model, err);
   if (!rc)
@@ -217,6 +268,45 @@ static int read_file(const char *path, struct fleet *f, struct err *err) {
   return rc;
 }
 
+static int check_tls_files(const struct fleet_options *o, const struct fleet *f, struct err *err) {
+  char where[3][300];
+  static const char *const fields[] = {"ca", "cert", "key"};
+  for (size_t i = 0; i < 3; i++)
+    snprintf(where[i], sizeof where[i], "--fleet %.256s: tls.%s",
+             o->fleet_file ? o->fleet_file : "", fields[i]);
+  struct tlsfile ca = {f->ca_file, o->ca_file ? "--ca-file" : where[0]};
+  struct tlsfile cert = {f->cert_file, o->cert_file ? "--cert-file" : where[1]};
+  struct tlsfile key = {f->key_file, o->key_file ? "--key-file" : where[2]};
+  return tlsfiles_check(&ca, &cert, &key, err);
+}
+
+/* Cleartext HTTP/2 fails on reused connections in this libcurl (facts/native.md, section 1). */
+static int check_http2(const char *text, struct err *err) {
+  struct url url;
+  int rc = url_parse(text, strlen(text), &url, err);
+  if (rc)
+    return rc;
+  if (!url.tls)
+    rc = err_set(err, ERR_INVALID,
+                 "--http2 is for https:// servers, and %s is not one; leave --http2 out", text);
+  url_free(&url);
+  return rc;
+}
+
+int fleet_options_check(const struct fleet *f, struct err *err) {
+  int rc = 0;
+  if (!f->http2)
+    return 0;
+  if (!f->n_replicas && !f->gateway)
+    return err_set(err, ERR_INVALID,
+                   "--http2 is for https:// servers, and the built-in fleet is none; leave it out");
+  if (f->gateway)
+    rc = check_http2(f->gateway, err);
+  for (size_t i = 0; i < f->n_replicas && !rc; i++)
+    rc = check_http2(f->replicas[i].url, err);
+  return rc;
+}
+
 int fleet_options_build(const struct fleet_options *o, struct fleet *f, struct err *err) {
   int rc = 0;
   if (o->api_key_env && o->api_key_file)
@@ -229,8 +319,8 @@ int fleet_options_build(const struct fleet_options *o, struct fleet *f, struct e
       err_prefix(err, "--replica");
   }
   replace(&f->gateway, o->gateway);
-  if (!rc && f->gateway)
-    rc = check_url("--gateway", f->gateway, err);
+  if (!rc && o->gateway)
+    rc = check_gateway("--gateway", f->gateway, err);
   for (size_t i = 0; i < o->metrics.n && !rc; i++)
     rc = set_metrics(f, o->metrics.items[i], err);
   for (size_t i = 0; i < o->headers.n && !rc; i++)
@@ -255,5 +345,5 @@ int fleet_options_build(const struct fleet_options *o, struct fleet *f, struct e
     rc = err_set(err, ERR_UNSUPPORTED,
                  "--tokenizer %s: this version knows \"bytes\" alone (one byte, one token)",
                  f->tokenizer);
-  return rc;
+  return rc ? rc : check_tls_files(o, f, err);
 }

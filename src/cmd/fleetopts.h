@@ -58,4 +58,8 @@ struct fleet_options {
 NODISCARD int fleet_options_build(const struct fleet_options *o, struct fleet *fleet,
                                   struct err *err);
 
+/* What can be said once every server is known, the plan's own target included; none: the built-in
+ * fleet's. */
+NODISCARD int fleet_options_check(const struct fleet *fleet, struct err *err);
+
 #endif

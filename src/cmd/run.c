@@ -111,14 +111,15 @@ static int read_script(struct runjob *job, struct err *err) {
 /* Options first, then the plan's own target; neither: the built-in fleet, later. */
 static int find_fleet(struct runjob *job, struct err *err) {
   int rc = fleet_options_build(&job->options.fleet, &job->fleet, err);
-  if (rc || job->fleet.n_replicas || job->fleet.gateway || job->options.sim)
+  if (rc)
     return rc;
-  for (size_t i = 0; i < job->plan.n_targets && !rc; i++) {
+  bool given = job->fleet.n_replicas || job->fleet.gateway || job->options.sim;
+  for (size_t i = 0; i < job->plan.n_targets && !rc && !given; i++) {
     rc = fleet_add_replica(&job->fleet, job->plan.targets[i], err);
     if (rc)
       err_prefix(err, "%s: target", job->plan.where);
   }
-  return rc;
+  return rc ? rc : fleet_options_check(&job->fleet, err);
 }
 
 static void push(struct options_list *list, const char *item) {

@@ -252,6 +252,100 @@ def test_certificate_that_does_not_verify(work):
         eq(result.status, 1, result.err)
 
 
+def pem(work, name, key="rsa:2048"):
+    if subprocess.run(["openssl", "version"], capture_output=True, check=False).returncode:
+        raise Skip("no openssl command")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", key, "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.pem",
+                    "-days", "2", "-subj", "/CN=localhost"], cwd=work.path, check=True, capture_output=True)
+
+
+def test_tls_files_that_are_none(work):
+    """A slip of a path is wrong usage, named by its option or its field of the fleet file; nothing connects."""
+    pem(work, "a")
+    pem(work, "b")
+    work.write("s.lua", one_turn())
+    work.write("text", "not PEM\n")
+    os.mkdir(os.path.join(work.path, "folder"))
+    subprocess.run(["openssl", "pkey", "-in", "a.key", "-aes256", "-passout", "pass:x", "-out", "locked.key"],
+                   cwd=work.path, check=True, capture_output=True)
+    cases = [
+        ({"ca": "nosuch"}, "ca", "No such file"), ({"ca": "folder"}, "ca", "a directory"),
+        ({"ca": "text"}, "ca", "no certificate"), ({"ca": "a.key"}, "ca", "no certificate"),
+        ({"ca": "/dev/null"}, "ca", "no regular file"),
+        ({"cert": "nosuch"}, "cert", "No such file"), ({"cert": "a.pem"}, "cert", "no private key"),
+        ({"key": "a.key"}, "key", "certificate of that key is missing"),
+        ({"cert": "a.pem", "key": "nosuch"}, "key", "No such file"),
+        ({"cert": "a.pem", "key": "text"}, "key", "no private key"),
+        ({"cert": "a.pem", "key": "b.key"}, "key", "does not belong"),
+        ({"cert": "a.pem", "key": "locked.key"}, "key", "has a password"),
+    ]
+    url = f"https://127.0.0.1:{closed_port()}"
+    for files, what, text in cases:
+        args = [a for k, v in files.items() for a in (f"--{k}-file", v)]
+        result = work.perigee("run", "s.lua", "--replica", url, "--model", "m", *args, timeout=20)
+        eq(result.status, 2, f"{args}: {result.err}")
+        has(result.err, f"--{what}-file: ")
+        has(result.err, text)
+        fields = ", ".join(f'{k} = "{v}"' for k, v in files.items())
+        work.write("fleet.lua", f'return {{ replicas = {{ {{ url = "{url}" }} }}, tls = {{ {fields} }} }}')
+        result = work.perigee("run", "s.lua", "--model", "m", "--fleet", "fleet.lua", timeout=20)
+        eq(result.status, 2, f"{fields}: {result.err}")
+        has(result.err, f"--fleet fleet.lua: tls.{what}: ")
+    result = work.perigee("run", "s.lua", "--replica", url, "--model", "m", "--cert-file", "a.pem", "--key-file", "a.key",
+                          "--ca-file", "b.pem", timeout=20)
+    eq(result.status, 1, "good files: " + result.err)
+    has(result.err, "refused")
+
+
+def test_http2_needs_https(work):
+    work.write("s.lua", one_turn())
+    work.write("t.lua", one_turn().replace("perigee.plan {", 'perigee.plan { target = "http://127.0.0.1:1",'))
+    for args in (("s.lua",), ("s.lua", "--sim", "2"), ("s.lua", "--replica", "http://127.0.0.1:1"), ("t.lua",),
+                 ("s.lua", "--gateway", "http://127.0.0.1:1")):
+        result = work.perigee("run", *args, "--http2", timeout=20)
+        eq(result.status, 2, f"{args}: {result.err}")
+        has(result.err, "--http2 is for https")
+
+
+def test_api_key_files(work):
+    work.write("s.lua", one_turn())
+    work.write("empty", "")
+    work.write("blank", "\nkey\n")
+    work.write("long", "k" * 9000)
+    url = f"http://127.0.0.1:{closed_port()}"
+    for path, text in (("nosuch", "No such file"), (".", "Is a directory"), ("empty", "empty"), ("blank", "empty"),
+                       ("long", "longer")):
+        result = work.perigee("run", "s.lua", "--replica", url, "--model", "m", "--api-key-file", path, timeout=20)
+        eq(result.status, 2, result.err)
+        has(result.err, "--api-key-file: ")
+        has(result.err, text)
+    work.write("good", "secret")  # no line feed at its end
+    with Server(lambda request, c: simple_chat(c)) as server:
+        work.perigee("run", "s.lua", *RELAXED, "--replica", server.url, "--api-key-file", "good", timeout=30)
+        eq(server.requests[0].headers["authorization"], "Bearer secret")
+
+
+def test_fleet_files(work):
+    work.write("s.lua", one_turn())
+    cases = [
+        ("{ replica = {} }", 'unknown field "replica" (did you mean "replicas"?)'),
+        ('{ replicas = { { url = "http://a", port = 1 } } }', 'replicas[1]: unknown field "port"'),
+        ('{ replicas = { "http://a" } }', "replicas[1] must be {id =, url =}"),
+        ('{ replicas = { { url = "" } } }', "has no scheme"),
+        ('{ replicas = { { url = "http://a" } }, model = "" }', "model is empty"),
+        ('{ replicas = { { url = "https://a" } }, tls = "x" }', "tls must be {ca =, cert =, key =, insecure =}"),
+        ('{ replicas = { { url = "https://a" } }, tls = { cca = "x" } }', 'tls: unknown field "cca" (did you mean "ca"?)'),
+        ('{ replicas = { { url = "https://a" } }, tls = { insecure = "yes" } }', "tls: insecure must be true or false"),
+        ('{ gateway = "http://a/v1" }', "leave /v1 off"),
+    ]
+    for text, part in cases:
+        work.write("fleet.lua", "return " + text)
+        result = work.perigee("run", "s.lua", "--fleet", "fleet.lua", timeout=20)
+        eq(result.status, 2, f"{text}: {result.err}")
+        has(result.err, "--fleet fleet.lua: ")
+        has(result.err, part)
+
+
 def test_help_lists_every_command(work):
     result = work.perigee("--help")
     for command in ("run", "sim", "list", "new", "types", "lua", "test"):
