@@ -48,6 +48,20 @@ struct checks_limits checks_default_limits(void) {
   return l;
 }
 
+/* Says which checks there are, the one that may have been meant first. */
+static int refuse_name(const char *name, const char *const *names, struct err *err) {
+  const char *near = err_nearest(name, names, CHECK_COUNT);
+  char list[512] = "";
+  size_t len = 0;
+  for (int i = 0; i < CHECK_COUNT; i++)
+    if (!near || strcmp(names[i], near) != 0)
+      len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", len ? ", " : "", names[i]);
+  if (near)
+    return err_set(err, ERR_INVALID, "unknown check \"%.60s\" (did you mean %s?); others are %s",
+                   name, near, list);
+  return err_set(err, ERR_INVALID, "unknown check \"%.60s\"; there are %s", name, list);
+}
+
 int checks_set_limit(struct checks_limits *l, const char *name, const char *text, struct err *err) {
   const char *names[CHECK_COUNT];
   for (int i = 0; i < CHECK_COUNT; i++) {
@@ -65,9 +79,7 @@ int checks_set_limit(struct checks_limits *l, const char *name, const char *text
     l->limit[i] = limit;
     return 0;
   }
-  const char *near = err_nearest(name, names, CHECK_COUNT);
-  return err_set(err, ERR_INVALID, "unknown check \"%s\" (did you mean \"%s\"?)", name,
-                 near ? near : names[0]);
+  return refuse_name(name, names, err);
 }
 
 /* What the rows say, in one pass. */
