@@ -110,13 +110,14 @@ int run_options_limits(const struct run_options *o, struct checks_limits *limits
   *limits = checks_default_limits();
   for (size_t i = 0; i < o->limits.n; i++) {
     const char *text = o->limits.items[i];
-    const char *eq = strchr(text, '=');
-    char name[64];
-    if (!eq || (size_t)(eq - text) >= sizeof name)
-      return err_set(err, ERR_INVALID, "--limit: \"%s\" is not CHECK=VALUE", text);
-    snprintf(name, sizeof name, "%.*s", (int)(eq - text), text);
-    if (checks_set_limit(limits, name, eq + 1, err))
+    size_t len = strcspn(text, "=");
+    char name[80];
+    snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), text);
+    /* A name that does not exist is the greater mistake: what follows it is not looked at. */
+    if (checks_set_limit(limits, name, text[len] ? text + len + 1 : "0", err))
       return err_prefix(err, "--limit");
+    if (!text[len] || !text[len + 1])
+      return err_set(err, ERR_INVALID, "--limit: \"%s\" is not CHECK=VALUE", text);
   }
   return 0;
 }

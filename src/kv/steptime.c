@@ -87,7 +87,7 @@ uint64_t steptime_step_ns(const struct steptime_profile *p, uint64_t prefill_tok
   if (decode_seqs)
     ns += p->decode_base_ns + (double)decode_seqs * p->decode_seq_ns +
           (double)decode_context * p->decode_context_ns;
-  return (uint64_t)(ns + 0.5);
+  return ns < (double)STEPTIME_MAX_NS ? (uint64_t)(ns + 0.5) : STEPTIME_MAX_NS;
 }
 
 const struct steptime_profile *steptime_profiles(size_t *n) {

@@ -36,7 +36,10 @@ struct steptime_profile {
   uint32_t max_model_len;
 };
 
-/* Time of one step in ns, rounded to the nearest; `decode_context` as in struct engine_step. */
+#define STEPTIME_MAX_NS UINT64_C(100000000000000000) /* three years: whatever the settings say */
+
+/* Time of one step in ns, rounded to the nearest, at most STEPTIME_MAX_NS; `decode_context` as in
+ * struct engine_step. */
 uint64_t steptime_step_ns(const struct steptime_profile *p, uint64_t prefill_tokens,
                           uint64_t decode_seqs, uint64_t decode_context);
 

@@ -2,39 +2,42 @@
 #include "sim/simconfig.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/units.h"
+#include "kv/pool.h"
 
 enum key_kind { KEY_WHOLE, KEY_SWITCH, KEY_TIME, KEY_TIME_NS, KEY_RATE, KEY_TTFT, KEY_ITL };
 
 struct key {
   const char *name;
   enum key_kind kind;
-  size_t offset; /* in struct simconfig */
-  double least;
+  size_t offset;      /* in struct simconfig */
+  double least, most; /* base units; a rate may be 0 as well */
 };
 
 #define ENGINE(field) offsetof(struct simconfig, engine.field)
 #define TIME(field) offsetof(struct simconfig, time.field)
+#define DAY_S 86400.0
 
 static const struct key keys[] = {
-    {"kv_blocks", KEY_WHOLE, ENGINE(num_blocks), 1},
-    {"block_size", KEY_WHOLE, ENGINE(block_size), 1},
-    {"max_model_len", KEY_WHOLE, ENGINE(max_model_len), 2},
-    {"max_num_batched_tokens", KEY_WHOLE, ENGINE(max_num_batched_tokens), 1},
-    {"max_num_seqs", KEY_WHOLE, ENGINE(max_num_seqs), 1},
-    {"long_prefill_token_threshold", KEY_WHOLE, ENGINE(long_prefill_token_threshold), 0},
-    {"prefix_caching", KEY_SWITCH, ENGINE(enable_prefix_caching), 0},
-    {"ttft", KEY_TTFT, 0, 0},
-    {"itl", KEY_ITL, 0, 0},
-    {"prefill_tokens_per_s", KEY_RATE, TIME(prefill_tokens_per_s), 0},
-    {"step_overhead", KEY_TIME, TIME(step_overhead_ns), 0},
-    {"decode_base", KEY_TIME, TIME(decode_base_ns), 0},
-    {"decode_seq", KEY_TIME, TIME(decode_seq_ns), 0},
-    {"decode_context", KEY_TIME, TIME(decode_context_ns), 0},
-    {"request_overhead", KEY_TIME_NS, TIME(request_overhead_ns), 0},
+    {"kv_blocks", KEY_WHOLE, ENGINE(num_blocks), 1, POOL_MAX_BLOCKS - 1},
+    {"block_size", KEY_WHOLE, ENGINE(block_size), 1, 1e6},
+    {"max_model_len", KEY_WHOLE, ENGINE(max_model_len), 2, 4e9},
+    {"max_num_batched_tokens", KEY_WHOLE, ENGINE(max_num_batched_tokens), 1, 4e9},
+    {"max_num_seqs", KEY_WHOLE, ENGINE(max_num_seqs), 1, 1e6},
+    {"long_prefill_token_threshold", KEY_WHOLE, ENGINE(long_prefill_token_threshold), 0, 4e9},
+    {"prefix_caching", KEY_SWITCH, ENGINE(enable_prefix_caching), 0, 0},
+    {"ttft", KEY_TTFT, 0, 0, DAY_S},
+    {"itl", KEY_ITL, 0, 0, DAY_S},
+    {"prefill_tokens_per_s", KEY_RATE, TIME(prefill_tokens_per_s), 1e-3, 1e12},
+    {"step_overhead", KEY_TIME, TIME(step_overhead_ns), 0, DAY_S},
+    {"decode_base", KEY_TIME, TIME(decode_base_ns), 0, DAY_S},
+    {"decode_seq", KEY_TIME, TIME(decode_seq_ns), 0, DAY_S},
+    {"decode_context", KEY_TIME, TIME(decode_context_ns), 0, DAY_S},
+    {"request_overhead", KEY_TIME_NS, TIME(request_overhead_ns), 0, DAY_S},
 };
 
 int simconfig_init(struct simconfig *c, const char *profile, struct err *err) {
@@ -47,8 +50,13 @@ int simconfig_init(struct simconfig *c, const char *profile, struct err *err) {
     for (size_t i = 0; i < n; i++)
       names[i] = all[i].name;
     const char *near = err_nearest(profile, names, n);
-    if (near)
-      rc = err_set(err, ERR_NOT_FOUND, "no profile \"%.60s\" (did you mean %s?)", profile, near);
+    if (near) {
+      const char *list = strchr(err->text, ';');
+      char all_names[256];
+      snprintf(all_names, sizeof all_names, "%s", list ? list : "");
+      rc = err_set(err, ERR_NOT_FOUND, "no profile \"%.60s\" (did you mean %s?)%s", profile, near,
+                   all_names);
+    }
     mem_free(names);
     return rc;
   }
@@ -81,19 +89,33 @@ static int set_switch(const struct key *k, bool *field, const char *text, struct
   return 0;
 }
 
+static int refuse(const struct key *k, const char *text, struct err *err) {
+  char value[80], most[32];
+  snprintf(value, sizeof value, "%s=%.40s", k->name, text);
+  units_format_seconds(k->most, most, sizeof most);
+  if (k->kind == KEY_WHOLE)
+    return err_set(err, ERR_INVALID, "%s: a whole number from %.0f to %.0f is needed", value,
+                   k->least, k->most);
+  if (k->kind == KEY_RATE)
+    return err_set(
+        err, ERR_INVALID,
+        "%s: a number of tokens per second is needed, from %g to %g, or 0 for no time at all",
+        value, k->least, k->most);
+  return err_set(err, ERR_INVALID,
+                 "%s: a time from 0 to %s is needed, as in 5ms, 200us or 0.5 (seconds)", value,
+                 most);
+}
+
 static int set_number(struct simconfig *c, const struct key *k, const char *text, struct err *err) {
   void *field = (char *)c + k->offset;
   bool is_time = k->kind != KEY_WHOLE && k->kind != KEY_RATE;
-  double x;
-  int rc = units_parse(text, strlen(text), is_time ? UNITS_TIME : UNITS_NONE, &x, NULL, err);
-  if (rc)
-    return err_prefix(err, "%s", k->name);
-  if (!(x >= k->least && x <= (is_time ? 1e6 : 4e9)))
-    return err_set(err, ERR_INVALID, "%s=%s is out of range", k->name, text);
+  double x = 0;
+  int rc = units_parse(text, strlen(text), is_time ? UNITS_TIME : UNITS_NONE, &x, NULL, NULL);
+  bool off = k->kind == KEY_RATE && x == 0;
+  if (rc || !(off || (x >= k->least && x <= k->most)) || (k->kind == KEY_WHOLE && x != floor(x)))
+    return refuse(k, text, err);
   switch (k->kind) {
   case KEY_WHOLE:
-    if (x != floor(x))
-      return err_set(err, ERR_INVALID, "%s=%s: a whole number is needed", k->name, text);
     *(uint32_t *)field = (uint32_t)x;
     break;
   case KEY_TIME:
@@ -124,7 +146,9 @@ int simconfig_set(struct simconfig *c, const char *text, struct err *err) {
       k = &keys[i];
   }
   int rc;
-  if (!k) {
+  if (!*name) {
+    rc = err_set(err, ERR_INVALID, "\"%s\" should be key=value, such as kv_blocks=500", text);
+  } else if (!k) {
     const char *near = err_nearest(name, names, ARRAY_LEN(names));
     rc = near
              ? err_set(err, ERR_INVALID, "a replica has no field %s (did you mean %s?)", name, near)

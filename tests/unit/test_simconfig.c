@@ -101,15 +101,28 @@ static void test_bad_words(void **state) {
   struct simconfig c;
   struct err err = {0};
   assert_int_equal(simconfig_init(&c, "tinny", &err), ERR_NOT_FOUND);
-  check_has(err.text, "no profile \"tinny\" (did you mean tiny?)");
+  check_has(err.text, "no profile \"tinny\" (did you mean tiny?); there are llama-3.1-8b, ");
   assert_int_equal(simconfig_init(&c, "h200-cluster", &err), ERR_NOT_FOUND);
   check_has(err.text, "there are llama-3.1-8b, ");
   check_bad("tiny", "kv_blocks", "should be key=value");
   check_bad("tiny", "kv_block=3", "no field kv_block (did you mean kv_blocks?)");
   check_bad("tiny", "zzz=3", "a replica has no field zzz; some are kv_blocks");
-  check_bad("tiny", "kv_blocks=0", "kv_blocks=0 is out of range");
-  check_bad("tiny", "kv_blocks=1.5", "a whole number is needed");
-  check_bad("tiny", "kv_blocks=many", "kv_blocks");
+  check_bad("tiny", "=3", "\"=3\" should be key=value");
+  static const char *const whole[] = {"0", "-1", "1.5", "67108864", "1e300", "many", "5s", ""};
+  for (size_t i = 0; i < ARRAY_LEN(whole); i++) {
+    char text[40];
+    snprintf(text, sizeof text, "kv_blocks=%s", whole[i]);
+    check_bad("tiny", text, "a whole number from 1 to 67108863 is needed");
+    check_bad("tiny", text, text);
+  }
+  check_bad("tiny", "max_model_len=1", "max_model_len=1: a whole number from 2 to 4000000000");
+  check_bad("tiny", "step_overhead=-1ms",
+            "step_overhead=-1ms: a time from 0 to 24h 00m is needed, as in 5ms");
+  check_bad("tiny", "decode_seq=2d", "decode_seq=2d: a time from 0 to 24h 00m is needed");
+  check_bad("tiny", "decode_seq=5%", "decode_seq=5%: a time from 0");
+  check_bad("tiny", "prefill_tokens_per_s=1e-9",
+            "prefill_tokens_per_s=1e-9: a number of tokens per second is needed, from 0.001 to "
+            "1e+12, or 0 for no time at all");
   check_bad("tiny", "prefix_caching=maybe", "on or off is needed");
   check_bad("tiny", "ttft=50ms", "ttft belongs to profile fixed; profile tiny computes its times");
   check_bad("fixed", "ttft=50 parsecs", "ttft");

@@ -100,6 +100,11 @@ static void one_pass_adds_its_parts(void **state) {
   assert_int_equal(steptime_step_ns(&p, 0, 0, 0), 7);
   assert_int_equal(steptime_step_ns(&p, 3, 0, 0), 7 + 3000000);
   assert_int_equal(steptime_step_ns(&p, 0, 2, 101), 7 + 1000 + 20 + 51); /* 50.5 rounds up */
+  struct steptime_profile endless = p; /* no setting makes the number overflow */
+  endless.prefill_tokens_per_s = 1e-300;
+  assert_int_equal(steptime_step_ns(&endless, 3, 0, 0), STEPTIME_MAX_NS);
+  endless.decode_context_ns = 8.64e13;
+  assert_int_equal(steptime_step_ns(&endless, 0, 1, 4000000000), STEPTIME_MAX_NS);
   assert_int_equal(steptime_step_ns(&p, 3, 2, 100), 7 + 3000000 + 1000 + 20 + 50);
   p.prefill_tokens_per_s = 0;
   assert_int_equal(steptime_step_ns(&p, 1000000, 0, 0), 7);
