@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -14,12 +15,19 @@
 #define PLAIN_EVERY_S 10.0
 
 void live_init(struct live_line *l, bool quiet) {
-  *l = (struct live_line){.quiet = quiet, .phase = RUN_ENDED, .last_s = -1, .width = 100};
+  *l = (struct live_line){.quiet = quiet, .phase = RUN_ENDED, .last_s = -1};
   pthread_mutex_init(&l->lock, NULL);
-  l->terminal = isatty(STDERR_FILENO) != 0;
+  l->terminal = live_can_draw(STDERR_FILENO);
+}
+
+bool live_can_draw(int fd) {
+  const char *term = getenv("TERM");
+  return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+size_t live_columns(int fd) {
   struct winsize size;
-  if (l->terminal && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20)
-    l->width = size.ws_col - 1u;
+  return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 /* Requests and tokens per second since about two seconds ago. */
@@ -109,7 +117,7 @@ static void draw(struct live_line *l, const struct run_snapshot *s) {
   buf_init(&out, BUF_MAX_OWN);
   compose(&line, l, s);
   if (l->terminal) {
-    cut(&line, l->width);
+    cut(&line, live_columns(STDERR_FILENO) - 1); /* asked anew: a window changes its size */
     buf_printf(&out, "\r\x1b[K%s", line.data);
     l->drawn = true;
   } else {

@@ -1,8 +1,8 @@
 /* live.h: what a run shows while it goes on.
  *
- * On a terminal one line on stderr, rewritten a few times a second; elsewhere a plain line at each
- * change of phase and every ten seconds. Lines of scripts (print, vu:log) and log lines go above
- * it. */
+ * On a terminal (that is no dumb one) one line, never wider than it, on stderr, rewritten a few
+ * times a second; elsewhere a plain line at each change of phase and every ten seconds. Lines of
+ * scripts (print, vu:log) and log lines go above it. */
 #ifndef CMD_LIVE_H
 #define CMD_LIVE_H
 
@@ -18,8 +18,12 @@ struct live_line {
   double rate_at_s; /* where the request rate is counted from */
   uint64_t rate_requests, rate_tokens;
   double rate, token_rate;
-  size_t width;
 };
+
+/* Whether fd is a terminal that knows escape sequences: TERM is set and not "dumb". */
+bool live_can_draw(int fd);
+/* Columns of the terminal, as they are now; 80 when it does not say. */
+size_t live_columns(int fd);
 
 void live_init(struct live_line *l, bool quiet);
 /* run_config.progress: `user` is the struct live_line. */

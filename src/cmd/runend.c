@@ -1,7 +1,8 @@
 /* runend.c: after the run: summary, expectations, outcome, files, and what is printed. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -63,6 +64,24 @@ static void judge_functions(struct runjob *job, struct value *summary) {
   }
 }
 
+/* Checks that broken replies break, whoever measures. */
+static const char *const of_replies[] = {"empty_200",           "missing_usage",
+                                         "coalesced_events",    "impossible_usage",
+                                         "incomplete_requests", "incomplete_sessions"};
+
+/* The first broken check that staged faults are likely behind; NULL when there is none. */
+static const char *broken_by_faults(const struct runjob *job, const struct value *summary) {
+  const struct value *checks = value_get(summary, "checks");
+  for (size_t i = 0; i < value_count(checks) && job->options.faults.n; i++) {
+    const struct value *ok = value_get(value_at(checks, i), "ok");
+    const char *name = value_to_string(value_get(value_at(checks, i), "name"));
+    for (size_t j = 0; j < ARRAY_LEN(of_replies); j++)
+      if (ok && !ok->u.boolean && strcmp(name, of_replies[j]) == 0)
+        return of_replies[j];
+  }
+  return NULL;
+}
+
 static int decide(struct runjob *job, struct value *summary) {
   struct verdict_input in = {0};
   struct verdict verdict;
@@ -70,6 +89,12 @@ static int decide(struct runjob *job, struct value *summary) {
   if (job->run_error[0])
     in.run_error = job->run_error;
   verdict_decide(&in, &verdict);
+  const char *broken = broken_by_faults(job, summary);
+  if (verdict.status == VERDICT_INVALID && broken)
+    snprintf(verdict.reason, sizeof verdict.reason,
+             "faults are staged (--fault), and what they break makes a run not valid by design; "
+             "--limit %s=100%% would allow it",
+             broken);
   verdict_store(summary, &verdict);
   return verdict.status;
 }
@@ -99,22 +124,45 @@ static int copy_scripts(struct runjob *job, struct err *err) {
   return rc;
 }
 
-static int write_files(struct runjob *job, const struct value *info, const struct value *summary,
-                       struct err *err) {
-  int rc = rundir_write_value(&job->dir, "run.json", info, err);
-  if (!rc)
-    rc = rundir_write_value(&job->dir, "summary.json", summary, err);
-  if (!rc)
-    rc = copy_scripts(job, err);
+static int write_report(struct runjob *job, const struct value *info, const struct value *summary,
+                        struct err *err) {
   struct buf text;
   buf_init(&text, BUF_MAX_OWN);
   const struct value *args[] = {info, summary};
-  if (!rc)
-    rc = script_text("perigee.report", "markdown", args, 2, &text, err);
+  int rc = script_text("perigee.report", "markdown", args, 2, &text, err);
   if (!rc)
     rc = rundir_write(&job->dir, "report.md", text.data, text.len, err);
   buf_free(&text);
   return rc;
+}
+
+/* Whatever can be written is; the first error is what is told. */
+static int write_files(struct runjob *job, const struct value *info, const struct value *summary,
+                       struct err *err) {
+  struct err later;
+  int rc = rundir_write_value(&job->dir, "summary.json", summary, err);
+  if (rundir_write_value(&job->dir, "run.json", info, rc ? &later : err) && !rc)
+    rc = err->code;
+  if (write_report(job, info, summary, rc ? &later : err) && !rc)
+    rc = err->code;
+  if (copy_scripts(job, rc ? &later : err) && !rc)
+    rc = err->code;
+  return rc;
+}
+
+/* Are the files that grew during the run still where the report says they are? */
+static void check_folder(struct runjob *job) {
+  char samples[4096], log[4096];
+  struct stat held, there;
+  snprintf(samples, sizeof samples, "%s/samples.jsonl", job->dir.path);
+  snprintf(log, sizeof log, "%s/log.txt", job->dir.path);
+  bool same = fstat(job->log_fd, &held) == 0 && stat(log, &there) == 0 &&
+              held.st_ino == there.st_ino && held.st_dev == there.st_dev;
+  if ((!same || access(samples, F_OK) != 0) && !job->run_error[0])
+    snprintf(job->run_error, sizeof job->run_error,
+             "%.600s was removed or moved while the run went on: its rows are not there any more; "
+             "what it measured is in the summary and the report",
+             same ? samples : job->dir.path);
 }
 
 static int print_report(const struct runjob *job, const struct value *info,
@@ -126,15 +174,12 @@ static int print_report(const struct runjob *job, const struct value *info,
     json_write_pretty(&text, summary);
     buf_putc(&text, '\n');
   } else {
-    bool terminal = isatty(STDOUT_FILENO) != 0;
-    struct winsize size;
-    int64_t width = 100;
-    if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60 &&
-        size.ws_col < 100)
-      width = size.ws_col;
+    const char *no_color = getenv("NO_COLOR"); /* no-color.org: set and not empty */
+    bool color = live_can_draw(STDOUT_FILENO) && !(no_color && *no_color);
+    size_t width = isatty(STDOUT_FILENO) ? live_columns(STDOUT_FILENO) : 100;
     struct value options = value_object();
-    value_set(&options, "width", value_int(width));
-    value_set(&options, "color", value_bool(terminal));
+    value_set(&options, "width", value_int(width < 100 ? (int64_t)width : 100));
+    value_set(&options, "color", value_bool(color));
     const struct value *args[] = {info, summary, &options};
     rc = script_text("perigee.report", "terminal", args, 3, &text, err);
     value_free(&options);
@@ -147,15 +192,19 @@ static int print_report(const struct runjob *job, const struct value *info,
 
 int runend_finish(struct runjob *job) {
   struct err err = {0};
+  check_folder(job);
   struct value summary = build_summary(job);
   judge_functions(job, &summary);
   int status = decide(job, &summary);
   struct value info = runinfo_value(job);
   struct err file_err = {0};
-  if (job->run_error[0])
+  /* The report says it first; where that goes elsewhere, stderr does. */
+  if (job->run_error[0] && (job->options.json || !isatty(STDOUT_FILENO)))
     fprintf(stderr, "perigee run: %s\n", job->run_error);
   if (write_files(job, &info, &summary, &file_err)) {
-    fprintf(stderr, "perigee run: %s\n", file_err.text);
+    fprintf(stderr,
+            "perigee run: %s\nperigee run: %s is not complete; standard output has the figures\n",
+            file_err.text, job->dir.path);
     if (!job->run_error[0]) { /* the status says it too, and so does what is printed */
       snprintf(job->run_error, sizeof job->run_error, "%s", file_err.text);
       status = decide(job, &summary);

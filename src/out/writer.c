@@ -253,8 +253,8 @@ int writer_stop(struct writer *w, struct err *err) {
     return 0;
   return err_set(
       err, ERR_IO,
-      "%s; %llu of %llu rows are missing from the file, the summary and the report cover "
-      "them all. Free space there or choose another place with --out DIR, and run again",
+      "%s; %llu of %llu rows are missing from the file, the figures are made from all of "
+      "them. Free space there or choose another place with --out DIR, and run again",
       w->write_error.text, (unsigned long long)w->lost_rows,
       (unsigned long long)w->lost_rows + w->written_rows);
 }

@@ -1,7 +1,10 @@
 """The command line itself: help, versions, statuses, standard descriptors, and the fleet's child process."""
+import json
 import os
 import random
+import re
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -209,6 +212,121 @@ def test_until_eof(work):
     process.stdin.close()
     eq(process.wait(10), 0)
     eq(process.stderr.read(), "")
+
+
+# ---- the terminal ----
+
+def on_terminal(work, args, columns=100, env=None, resize=None):
+    """Runs on a terminal of so many columns; returns status and all that was written on it."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+    import threading
+    leader, follower = pty.openpty()
+
+    def size(n):
+        fcntl.ioctl(leader, termios.TIOCSWINSZ, struct.pack("HHHH", 24, n, 0, 0))
+
+    size(columns)
+    full = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
+    full.update({"TERM": "xterm"} if env is None else env)
+    process = subprocess.Popen([PERIGEE, *args], cwd=work.path, env=full, stdin=subprocess.DEVNULL, stdout=follower,
+                               stderr=follower)
+    os.close(follower)
+    if resize:
+        threading.Timer(resize[0], size, (resize[1],)).start()
+    data = b""
+    while True:
+        try:
+            more = os.read(leader, 65536)
+        except OSError:
+            break
+        if not more:
+            break
+        data += more
+    os.close(leader)
+    return process.wait(60), data.decode()
+
+
+def live_lines(text):
+    return re.findall("\r\x1b\\[K([^\r\n\x1b]+)", text)
+
+
+def test_the_live_line_fits_the_terminal(work):
+    work.write("s.lua", one_turn(2, 4).replace("conv:try_send { max_tokens = 16 }",
+                                               "conv:try_send { max_tokens = 16 } vu:sleep(0.5)"))
+    for columns in (1, 2, 10, 20, 60, 200):
+        status, text = on_terminal(work, ("run", "s.lua", *RELAXED), columns)
+        eq(status, 0, text[-500:])
+        lines = live_lines(text)
+        assert lines or columns == 1, f"{columns} columns: no live line in {text[:300]!r}"
+        for line in lines:
+            assert len(line) < columns, f"{columns} columns: {line!r} has {len(line)}"
+    _, text = on_terminal(work, ("run", "s.lua", *RELAXED), 90, resize=(0.6, 30))
+    widths = [len(line) for line in live_lines(text)]
+    assert max(widths) > 30, widths
+    assert widths[-1] < 30, f"the window became narrower: {widths}"
+
+
+def test_terminals_that_cannot(work):
+    work.write("s.lua", one_turn(2, 4))
+    for env in ({"TERM": "dumb"}, {"TERM": ""}, {}):
+        status, text = on_terminal(work, ("run", "s.lua", *RELAXED), env=env)
+        eq(status, 0, text[-500:])
+        assert "\x1b" not in text, f"{env}: escape sequences in {text[:200]!r}"
+        has(text, "running ")
+        has(text, "COMPLETED")
+
+
+def test_no_color(work):
+    work.write("s.lua", one_turn(2, 4))
+    _, text = on_terminal(work, ("run", "s.lua", *RELAXED), env={"TERM": "xterm", "NO_COLOR": "1"})
+    assert not re.search("\x1b\\[[0-9;]*m", text), "colours although NO_COLOR is set"
+    _, text = on_terminal(work, ("run", "s.lua", *RELAXED), env={"TERM": "xterm", "NO_COLOR": ""})
+    assert re.search("\x1b\\[[0-9;]*m", text), "an empty NO_COLOR counts as none"
+
+
+# ---- what the disk does ----
+
+def test_a_results_folder_that_goes_away(work):
+    work.write("s.lua", one_turn(1, 3).replace("conv:try_send { max_tokens = 16 }",
+                                               "conv:try_send { max_tokens = 16 } vu:sleep(0.5)"))
+    for what in ("remove", "move", "samples"):
+        process = work.start("run", "s.lua", *RELAXED, "--out", what)
+        base = os.path.join(work.path, what)
+        deadline = time.monotonic() + 20
+        while not (os.path.isdir(base) and os.listdir(base)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.4)
+        folder = os.path.join(base, os.listdir(base)[0])
+        if what == "remove":
+            shutil.rmtree(folder)
+        elif what == "move":
+            os.rename(folder, folder + "-moved")
+        else:
+            os.remove(os.path.join(folder, "samples.jsonl"))
+        result = work.finish(process, 60)
+        eq(result.status, 1, f"{what}: {result.err}")
+        has(result.err, "was removed or moved while the run went on", what)
+        has(result.out, "removed or moved", what)
+        with open(os.path.join(folder, "summary.json"), encoding="utf-8") as f:
+            summary = json.load(f)
+        eq(summary["outcome"]["status"], 1, what)
+        eq(summary["requests"]["ok"], 3, f"{what}: what was measured is there")
+
+
+def test_staged_faults_say_so(work):
+    work.write("s.lua", one_turn(2, 20))
+    result = work.perigee("run", "s.lua", *RELAXED, "--fault", "empty p=0.5")
+    eq(result.status, 98)
+    has(result.out, "faults are staged (--fault)")
+    has(" ".join(result.out.split()), "--limit empty_200=100%")
+    result = work.perigee("run", "s.lua", *RELAXED, "--fault", "empty p=0.5", "--limit", "empty_200=100%")
+    eq(result.status, 99)
+    result = work.perigee("run", "s.lua", *RELAXED, "--fault", "429 count=1", "--limit", "loop_lag_p99=0")
+    eq(result.status, 98)
+    assert "faults are staged" not in result.out, "a check that faults have no part in"
 
 
 main(globals())
