@@ -76,14 +76,7 @@ end
 
 --- Texts joined into one.
 function gen.join(texts, separator)
-  if type(texts) ~= "table" then
-    core.raise("gen.join: a list of texts is expected, got " .. type(texts))
-  end
-  local joined = make.of(texts[1] or "")
-  for i = 2, #texts do
-    joined = joined .. (separator or "") .. texts[i]
-  end
-  return joined
+  return make.join(texts, separator)
 end
 
 --- How many tokens a text has, and whether that is exact.

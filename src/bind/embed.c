@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bind/chunk.h"
 #include "bind/core.h"
 #include "bind/hold.h"
 
@@ -48,7 +49,7 @@ static MAY_RAISE int load_from_disk(lua_State *L, const char *dir, const char *f
       buf_put(held, piece, n);
     fclose(f);
     lua_pushfstring(L, "@perigee/%s", file);
-    if (luaL_loadbufferx(L, held->len ? held->data : "", held->len, lua_tostring(L, -1), "t"))
+    if (bind_load(L, held->len ? held->data : "", held->len, lua_tostring(L, -1)))
       return lua_error(L);
     lua_pushvalue(L, -3); /* the path */
     return 2;
@@ -71,7 +72,7 @@ static int searcher(lua_State *L) {
     return 1;
   }
   lua_pushfstring(L, "@perigee/%s", file->data);
-  if (luaL_loadbufferx(L, f->start, (size_t)(f->end - f->start), lua_tostring(L, -1), "t"))
+  if (bind_load(L, f->start, (size_t)(f->end - f->start), lua_tostring(L, -1)))
     return lua_error(L);
   lua_pushfstring(L, "built-in %s", f->name);
   return 2;

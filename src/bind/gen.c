@@ -157,6 +157,46 @@ static int gen_of(lua_State *L) {
   return 1;
 }
 
+/* Makes the handle at `joined` the join of itself and the text on top (popped). */
+static MAY_RAISE void join_one(lua_State *L, int joined, const char *what) {
+  struct text *right = bind_check_text_node(L, -1, what);
+  struct text **out = bind_new_text(L);
+  *out = text_join(L, "gen.join", bind_test_text(L, joined), right);
+  lua_replace(L, joined);
+  lua_pop(L, 2);
+}
+
+/* join({text or string…}, separator or nil) -> text */
+static int gen_join(lua_State *L) {
+  if (lua_type(L, 1) != LUA_TTABLE)
+    bind_raise(L, "gen.join: a list of texts is expected, got %s", luaL_typename(L, 1));
+  lua_settop(L, 2);
+  bool separated = !lua_isnil(L, 2);
+  if (separated)
+    bind_check_text_node(L, 2, "gen.join: the separator");
+  else
+    lua_pushnil(L);
+  lua_replace(L, 2);
+  lua_Integer n = luaL_len(L, 1);
+  if (n == 0)
+    lua_pushliteral(L, "");
+  else
+    lua_geti(L, 1, 1);
+  bind_check_text_node(L, 3, "gen.join: text 1"); /* 4: what is joined so far */
+  for (lua_Integer i = 2; i <= n; i++) {
+    if (separated) {
+      lua_pushvalue(L, 2);
+      join_one(L, 4, "gen.join: the separator");
+    }
+    const char *what = lua_pushfstring(L, "gen.join: text %I", (LUAI_UACINT)i);
+    lua_geti(L, 1, i);
+    join_one(L, 4, what);
+    lua_pop(L, 1);
+  }
+  lua_settop(L, 4);
+  return 1;
+}
+
 /* is_rng(x), is_text(x) */
 static int gen_is_rng(lua_State *L) {
   lua_pushboolean(L, bind_test_rng(L, 1) != NULL);
@@ -197,6 +237,7 @@ static int gen_tokens_of(lua_State *L) {
 static const luaL_Reg functions[] = {
     {"is_rng", gen_is_rng},
     {"is_text", gen_is_text},
+    {"join", gen_join},
     {"of", gen_of},
     {"pow", gen_pow},
     {"rng", gen_rng},

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "bind/bind.h"
+#include "bind/chunk.h"
 #include "bind/hold.h"
 #include "run/state.h"
 
@@ -147,6 +148,31 @@ static int guarded_close(lua_State *L) {
   return call_original(L);
 }
 
+/* ---- metatables ---- */
+
+static MAY_RAISE void check_metatable(lua_State *L, const char *what) {
+  if (lua_type(L, 2) != LUA_TTABLE)
+    return;
+  lua_pushliteral(L, "__gc");
+  if (lua_rawget(L, 2) != LUA_TNIL && state_of(L))
+    bind_raise(L,
+               "%s: a __gc of a script's own could not be stopped and would run in any user's "
+               "time: use a `local x <close>` with __close, or end it yourself",
+               what);
+  lua_pop(L, 1);
+  bind_tame_concat(L, 2);
+}
+
+static int guarded_setmetatable(lua_State *L) {
+  check_metatable(L, "setmetatable");
+  return call_original(L);
+}
+
+static int guarded_debug_setmetatable(lua_State *L) {
+  check_metatable(L, "debug.setmetatable");
+  return call_original(L);
+}
+
 /* ---- time, chance and the process ---- */
 
 static int no_random(lua_State *L) {
@@ -198,6 +224,8 @@ static int no_hook(lua_State *L) {
 
 static int guarded_collect(lua_State *L) {
   const char *what = luaL_optstring(L, 1, "collect");
+  if (bind_collector_held(L) && strcmp(what, "count") != 0)
+    return 0; /* a cycle would move the stack of a `..` that is being worked out */
   if (state_of(L) && strcmp(what, "count") != 0) {
     if (in_session(L))
       bind_raise(L, "collectgarbage(\"%s\"): the run steps the collector when nothing else happens",
@@ -255,6 +283,8 @@ void bind_guard_open(lua_State *L) {
       {"_G", "pcall", guarded_pcall},
       {"_G", "xpcall", guarded_xpcall},
       {"_G", "collectgarbage", guarded_collect},
+      {"_G", "setmetatable", guarded_setmetatable},
+      {"debug", "setmetatable", guarded_debug_setmetatable},
       {"math", "random", no_random},
       {"math", "randomseed", no_seed},
       {"os", "time", no_time},

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "bind/bind.h"
+#include "bind/chunk.h"
 #include "bind/embed.h"
 #include "bind/guard.h"
 #include "bind/hold.h"
@@ -129,6 +130,7 @@ int bind_open(lua_State *L, const char *script_dir) {
   luaL_openlibs(L);
   catch_warnings(L);
   bind_guard_open(L);
+  bind_chunk_open(L);
   bind_embed_open(L);
   static const luaL_Reg modules[] = {
       {"perigee.runtime", luaopen_perigee_runtime}, {"cjson", luaopen_cjson}, {NULL, NULL}};

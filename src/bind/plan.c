@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "bind/bind.h"
+#include "bind/chunk.h"
 #include "bind/gen.h"
 #include "bind/hold.h"
 #include "bind/planfiles.h"
@@ -33,8 +34,10 @@ static int open_state(lua_State *L, const char *script_dir) {
 }
 
 const struct state_binding *bind_state_binding(void) {
-  static const struct state_binding binding = {
-      .open = open_state, .to_shared = bind_to_shared, .push_error = bind_push_error_text};
+  static const struct state_binding binding = {.open = open_state,
+                                               .to_shared = bind_to_shared,
+                                               .push_error = bind_push_error_text,
+                                               .load_file = bind_load_file};
   return &binding;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "bind/bind.h"
+#include "bind/chunk.h"
 
 /* What a protected call needs; passed as one light userdata. */
 struct job {
@@ -106,7 +107,7 @@ static int do_file(lua_State *L) {
     lua_rawseti(L, -2, i + 1);
   }
   lua_setglobal(L, "arg");
-  if (luaL_loadfile(L, strcmp(job->path, "-") == 0 ? NULL : job->path) != LUA_OK)
+  if (bind_load_file(L, strcmp(job->path, "-") == 0 ? NULL : job->path) != LUA_OK)
     return lua_error(L);
   for (int i = 0; i < job->argc; i++)
     lua_pushstring(L, job->argv[i]);
@@ -142,7 +143,7 @@ int script_text(const char *module, const char *function, const struct value *co
 
 static int do_value(lua_State *L) {
   struct job *job = begin(L);
-  if (luaL_loadfile(L, job->path) != LUA_OK)
+  if (bind_load_file(L, job->path) != LUA_OK)
     return lua_error(L);
   lua_call(L, 0, 1);
   if (!lua_istable(L, -1))
@@ -166,12 +167,12 @@ static int compile_lines(lua_State *L, const struct buf *lines, bool *more) {
   lua_concat(L, 2);
   size_t len;
   const char *text = lua_tolstring(L, -1, &len);
-  if (luaL_loadbufferx(L, text, len, "=stdin", "t") == LUA_OK) {
+  if (bind_load(L, text, len, "=stdin") == LUA_OK) {
     lua_remove(L, -2);
     return LUA_OK;
   }
   lua_pop(L, 2);
-  int status = luaL_loadbufferx(L, lines->data, lines->len, "=stdin", "t");
+  int status = bind_load(L, lines->data, lines->len, "=stdin");
   if (status == LUA_ERRSYNTAX) {
     const char *message = lua_tolstring(L, -1, &len);
     *more = len >= 5 && strcmp(message + len - 5, "<eof>") == 0;

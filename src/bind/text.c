@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "bind/bind.h"
+#include "bind/chunk.h"
 #include "bind/hold.h"
 
 #define TEXT_TYPE "perigee.text"
@@ -174,14 +175,26 @@ static int text_eq(lua_State *L) {
   return 1;
 }
 
+struct text *text_join(lua_State *L, const char *what, struct text *left, struct text *right) {
+  double most = left->most_bytes + right->most_bytes;
+  if (most > TEXT_MAX_BYTES)
+    bind_raise(L, "%s: the joined text could have %.0f bytes; a text may have %.0f", what, most,
+               TEXT_MAX_BYTES);
+  return text_new_joined(left, right);
+}
+
+/* No call may move the stack in here: see bind/chunk.h. */
 static int text_concat(lua_State *L) {
+  static const char *const sides[] = {"", "the left side of ..", "the right side of .."};
+  for (int i = 1; i <= 2; i++)
+    if (!bind_test_text(L, i) && lua_type(L, i) != LUA_TSTRING)
+      bind_raise(L, "%s must be a string or a text, got %s", sides[i], luaL_typename(L, i));
+  bind_hold_collector(L);
   struct text **out = bind_new_text(L);
-  struct text *left = bind_check_text_node(L, 1, "the left side of ..");
-  struct text *right = bind_check_text_node(L, 2, "the right side of ..");
-  if (left->most_bytes + right->most_bytes > TEXT_MAX_BYTES)
-    bind_raise(L, "..: the joined text could have %.0f bytes; a text may have %.0f",
-               left->most_bytes + right->most_bytes, TEXT_MAX_BYTES);
-  *out = text_new_joined(left, right);
+  struct text *left = bind_check_text_node(L, 1, sides[1]);
+  struct text *right = bind_check_text_node(L, 2, sides[2]);
+  bind_release_collector(L);
+  *out = text_join(L, "..", left, right);
   lua_settop(L, 3);
   return 1;
 }

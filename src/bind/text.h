@@ -35,6 +35,9 @@ struct text {
 struct text *text_new_blob(struct blob *blob); /* takes a reference of its own */
 struct text *text_new_recipe(enum text_kind kind, double amount, const struct rng *rng);
 struct text *text_new_joined(struct text *left, struct text *right); /* own references */
+/* The same for scripts: raises, as function `what`, when the joined text would be too long. */
+MAY_RAISE struct text *text_join(lua_State *L, const char *what, struct text *left,
+                                 struct text *right);
 struct text *text_ref(struct text *t);
 void text_unref(struct text *t); /* NULL is allowed */
 /* The bytes, made now if need be; borrowed, lives as long as the node. */

@@ -61,7 +61,7 @@ static bool step(struct state *s, lua_State *L) {
 }
 
 static void settle(struct state *s, lua_State *L) {
-  if (s->bytes <= heap_cap(s) || s->collecting)
+  if (s->bytes <= heap_cap(s) || s->collecting || s->held)
     return;
   size_t grown = s->bytes > s->stepped_bytes ? s->bytes - s->stepped_bytes : 0;
   for (size_t n = 1 + grown / STEP_PER_BYTES; n > 0 && !step(s, L); n--)
@@ -280,7 +280,8 @@ static MAY_RAISE int load_script(lua_State *L) {
   push_folder(L, path);
   s->options.binding->open(L, lua_tostring(L, -1));
   lua_settop(L, 1);
-  if (luaL_loadfilex(L, path, "t") != LUA_OK)
+  const struct state_binding *binding = s->options.binding;
+  if (binding->load_file ? binding->load_file(L, path) : luaL_loadfilex(L, path, "t"))
     return lua_error(L);
   lua_sethook(L, on_count, LUA_MASKCOUNT | LUA_MASKLINE, HOOK_COUNT);
   lua_call(L, 0, 1);

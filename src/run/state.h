@@ -41,6 +41,9 @@ struct state_binding {
   void (*to_shared)(struct lua_State *L, int index, struct shared *out);
   /* Pushes the error value at `index` as text; called in message handlers. NULL = tostring. */
   void (*push_error)(struct lua_State *L, int index);
+  /* Loads a source file: pushes a function or, when not LUA_OK, a message; called protected, may
+   * raise. NULL = luaL_loadfilex. */
+  int (*load_file)(struct lua_State *L, const char *path);
 };
 
 struct state_options {
@@ -78,6 +81,7 @@ struct state {
   /* memory */
   size_t bytes, live_bytes; /* now, and after the last full cycle */
   size_t stepped_bytes;     /* `bytes` after the last step */
+  uint32_t held;            /* no step meanwhile: a __concat runs (bind/chunk.h) */
   bool collecting;          /* the collector runs, or the state closes: nothing is refused */
   struct smallmem small;    /* where they come from */
 };
