@@ -18,6 +18,10 @@ static const struct {
     [CHECK_WAKE_LAG] = {"wake_lag_p99", "s", "the client's timers fire late", UNITS_TIME, 5e-3},
     [CHECK_LOOP_LAG] = {"loop_lag_p99", "s", "one wake-up keeps a worker's loop busy", UNITS_TIME,
                         20e-3},
+    [CHECK_STALLED_TIME] = {"stalled_time", "ratio",
+                            "share of the window in which the client stood still (20 ms or more "
+                            "at a time)",
+                            UNITS_RATIO, 0.01},
     [CHECK_WORKER_CPU] = {"worker_cpu", "ratio", "share of a core the busiest worker used",
                           UNITS_RATIO, 0.9},
     [CHECK_MEASUREMENT_ERROR] = {"measurement_error_p99", "s",
@@ -28,6 +32,15 @@ static const struct {
                          UNITS_RATIO, 0.01},
     [CHECK_MISSING_USAGE] = {"missing_usage", "ratio", "good replies without token counts",
                              UNITS_RATIO, 0.05},
+    [CHECK_IMPOSSIBLE_USAGE] = {"impossible_usage", "ratio",
+                                "good replies whose token counts cannot be true", UNITS_RATIO,
+                                0.01},
+    [CHECK_INCOMPLETE_REQUESTS] = {"incomplete_requests", "ratio",
+                                   "requests that never ended: the slowest are not in the figures",
+                                   UNITS_RATIO, 0.05},
+    [CHECK_INCOMPLETE_SESSIONS] = {"incomplete_sessions", "ratio",
+                                   "sessions that never ended: later turns are not in the figures",
+                                   UNITS_RATIO, 0.05},
     [CHECK_CLOCK_STEP] = {"clock_step", "s", "the wall clock jumped", UNITS_TIME, 1e-3},
     [CHECK_DESCRIPTORS] = {"descriptors", "times",
                            "no descriptor or port was left for a connection", UNITS_NONE, 0},
@@ -39,6 +52,9 @@ static const struct {
     [CHECK_SESSIONS] = {"sessions", "sessions",
                         "measured sessions that ended: what intervals and expectations rest on",
                         UNITS_NONE, 2},
+    [CHECK_LOST_WORKERS] = {"lost_workers", "workers",
+                            "threads that were given up inside a script, with their requests",
+                            UNITS_NONE, 0},
 };
 
 struct checks_limits checks_default_limits(void) {
@@ -84,7 +100,7 @@ int checks_set_limit(struct checks_limits *l, const char *name, const char *text
 
 /* What the rows say, in one pass. */
 struct counts {
-  uint64_t all, ended, ok, empty, no_usage, events, coalesced, compared;
+  uint64_t all, ended, ok, empty, no_usage, bad_usage, events, coalesced, compared;
   int64_t worst_diff; /* tokens */
 };
 
@@ -112,7 +128,9 @@ static struct counts count_rows(const struct table *t) {
     if (!ok)
       continue;
     c.ok++;
-    c.no_usage += r->output_tokens < 0;
+    bool bad = r->flags & ROW_BAD_USAGE;
+    c.bad_usage += bad;
+    c.no_usage += r->output_tokens < 0 && !bad;
     count_diff(&c, r->prompt_tokens, r->prompt_local);
     count_diff(&c, r->output_tokens, r->output_local);
   }
@@ -221,12 +239,63 @@ static void check_sessions(const struct table *t, const struct checks_input *in,
   set(c, (double)n);
 }
 
+/* What the end of the run cut off, of everything but what a script cancelled. */
+static void check_incomplete(const struct table *t, const struct checks_input *in,
+                             struct check out[CHECK_COUNT]) {
+  uint64_t requests = 0, cut_requests = 0, sessions = 0, cut_sessions = 0;
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if (!(r->flags & ROW_MEASURED) || r->error == SAMPLE_CANCELLED ||
+        (t->has_generation && !(r->flags & ROW_GENERATION)))
+      continue;
+    requests++;
+    cut_requests += r->error == SAMPLE_INCOMPLETE;
+  }
+  for (size_t i = 0; i < t->n_sessions; i++) {
+    const struct table_session *s = &t->sessions[i];
+    if (!s->measured || s->error == SAMPLE_CANCELLED)
+      continue;
+    sessions++;
+    cut_sessions += s->error == SAMPLE_INCOMPLETE;
+  }
+  struct check *c[] = {&out[CHECK_INCOMPLETE_REQUESTS], &out[CHECK_INCOMPLETE_SESSIONS]};
+  if (in->interrupted) {
+    for (size_t i = 0; i < ARRAY_LEN(c); i++)
+      snprintf(c[i]->note, sizeof c[i]->note,
+               "not measured: the run was interrupted, which cut off %llu of %llu",
+               (unsigned long long)(i ? cut_sessions : cut_requests),
+               (unsigned long long)(i ? sessions : requests));
+    return;
+  }
+  set_part(c[0], cut_requests, requests, "no request ended");
+  set_part(c[1], cut_sessions, sessions, "no session ended");
+}
+
+/* Of the worker that stood still most. */
+static void check_stalls(const struct table *t, struct check *c) {
+  double window = table_window_seconds(t, TABLE_NO_ARM);
+  const struct probe *p = &t->probe;
+  if (!p->timer_late.n && !p->wakeup_busy.n) {
+    snprintf(c->note, sizeof c->note, "not measured: no wake-up was timed");
+  } else if (!(window > 0)) {
+    snprintf(c->note, sizeof c->note, "not measured: the window has no length");
+  } else {
+    double share = (double)p->stalled_ns / 1e9 / window;
+    set(c, share < 1 ? share : 1);
+    char longest[32];
+    units_format_seconds((double)p->longest_stall_ns / 1e9, longest, sizeof longest);
+    if (p->stalled_ns)
+      snprintf(c->note, sizeof c->note, "the longest took %s", longest);
+  }
+}
+
 static void check_rows(const struct table *t, const struct checks_input *in,
                        struct check out[CHECK_COUNT]) {
   struct counts c = count_rows(t);
   set_part(&out[CHECK_COALESCED], c.coalesced, c.events, "no output event was received");
   set_part(&out[CHECK_EMPTY_200], c.empty, c.ended, "no generation request ended");
   set_part(&out[CHECK_MISSING_USAGE], c.no_usage, c.ok, "no generation request ended well");
+  set_part(&out[CHECK_IMPOSSIBLE_USAGE], c.bad_usage, c.ok, "no generation request ended well");
   check_replicas(t, in, c.all, &out[CHECK_IDLE_REPLICA]);
   struct check *diff = &out[CHECK_USAGE_VS_LOCAL];
   if (in->parity_proven && c.compared)
@@ -250,12 +319,22 @@ void checks_run(const struct table *t, const struct checks_input *in,
                             .ok = true};
   check_client(&t->probe, in, out);
   check_rows(t, in, out);
+  check_incomplete(t, in, out);
+  check_stalls(t, &out[CHECK_STALLED_TIME]);
   check_sessions(t, in, &out[CHECK_SESSIONS]);
   if (in->clock_step_ns == SAMPLE_ABSENT)
     snprintf(out[CHECK_CLOCK_STEP].note, sizeof out[0].note, "not measured");
   else
     set(&out[CHECK_CLOCK_STEP], fabs((double)in->clock_step_ns) / 1e9);
   set(&out[CHECK_DESCRIPTORS], (double)in->descriptor_hits);
+  set(&out[CHECK_LOST_WORKERS], in->lost_workers);
+  if (in->lost_workers)
+    snprintf(
+        out[CHECK_LOST_WORKERS].note, sizeof out[0].note,
+        "%llu session%s ran there and count%s as incomplete; requests then in flight are in no "
+        "row",
+        (unsigned long long)in->lost_sessions, in->lost_sessions == 1 ? "" : "s",
+        in->lost_sessions == 1 ? "s" : "");
   if (in->descriptor_hits)
     snprintf(out[CHECK_DESCRIPTORS].note, sizeof out[0].note,
              "raise the limit of open files (ulimit -n) or lower the load");

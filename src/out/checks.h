@@ -11,19 +11,24 @@
 #include "out/table.h"
 
 enum check_id {
-  CHECK_SCHEDULE_LAG,      /* schedule_lag_p99: sessions start late (open load) */
-  CHECK_WAKE_LAG,          /* wake_lag_p99: timers fire late */
-  CHECK_LOOP_LAG,          /* loop_lag_p99: one wake-up keeps the loop busy */
-  CHECK_WORKER_CPU,        /* worker_cpu: the busiest worker's share of a core */
-  CHECK_MEASUREMENT_ERROR, /* measurement_error_p99: read − kernel stamp */
-  CHECK_COALESCED,         /* coalesced_events: output events that shared a read */
-  CHECK_EMPTY_200,         /* empty_200: status 200 without a byte of answer */
-  CHECK_MISSING_USAGE,     /* missing_usage: ok replies without token counts */
-  CHECK_CLOCK_STEP,        /* clock_step: wall clock against monotonic clock */
-  CHECK_DESCRIPTORS,       /* descriptors: the limit of open files or ports was hit */
-  CHECK_USAGE_VS_LOCAL,    /* usage_vs_local: counts differ although the tokenizer is exact */
-  CHECK_IDLE_REPLICA,      /* idle_replica: replicas of the run that got no request */
-  CHECK_SESSIONS,          /* sessions: measured ones that ended, where expectations need them */
+  CHECK_SCHEDULE_LAG,        /* schedule_lag_p99: sessions start late (open load) */
+  CHECK_WAKE_LAG,            /* wake_lag_p99: timers fire late */
+  CHECK_LOOP_LAG,            /* loop_lag_p99: one wake-up keeps the loop busy */
+  CHECK_STALLED_TIME,        /* stalled_time: share of the window in which a worker stood still */
+  CHECK_WORKER_CPU,          /* worker_cpu: the busiest worker's share of a core */
+  CHECK_MEASUREMENT_ERROR,   /* measurement_error_p99: read − kernel stamp */
+  CHECK_COALESCED,           /* coalesced_events: output events that shared a read */
+  CHECK_EMPTY_200,           /* empty_200: status 200 without a byte of answer */
+  CHECK_MISSING_USAGE,       /* missing_usage: ok replies without token counts */
+  CHECK_IMPOSSIBLE_USAGE,    /* impossible_usage: ok replies whose token counts cannot be true */
+  CHECK_INCOMPLETE_REQUESTS, /* incomplete_requests: cut off at the end, so never judged */
+  CHECK_INCOMPLETE_SESSIONS, /* incomplete_sessions: the same of sessions */
+  CHECK_CLOCK_STEP,          /* clock_step: wall clock against monotonic clock */
+  CHECK_DESCRIPTORS,         /* descriptors: the limit of open files or ports was hit */
+  CHECK_USAGE_VS_LOCAL,      /* usage_vs_local: counts differ although the tokenizer is exact */
+  CHECK_IDLE_REPLICA,        /* idle_replica: replicas of the run that got no request */
+  CHECK_SESSIONS,            /* sessions: measured ones that ended, where expectations need them */
+  CHECK_LOST_WORKERS,        /* lost_workers: threads that did not come back from a script */
   CHECK_COUNT
 };
 
@@ -44,11 +49,14 @@ struct checks_input {
   uint64_t descriptor_hits; /* times a descriptor or a port could not be had */
   bool gateway;             /* requests went to a gateway, which chooses the replica */
   size_t expectations;      /* of the plan; without any the number of sessions is not judged */
+  bool interrupted;         /* by a signal, which cut off what was going on */
+  uint32_t lost_workers;    /* given up; with the sessions that ran on them */
+  uint64_t lost_sessions;
 };
 
 struct check {
   const char *name, *meaning;
-  const char *unit; /* "s", "ratio", "tokens", "times", "replicas", "sessions" */
+  const char *unit; /* "s", "ratio", "tokens", "times", "replicas", "sessions", "workers" */
   enum units_kind kind;
   double figure; /* NAN: not measured, which is said in `note` and breaks nothing */
   double limit;  /* the figure may reach it */

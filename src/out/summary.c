@@ -2,11 +2,65 @@
 #include "out/summary.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "out/series.h"
 
 struct value summary_number(double x) {
   return isfinite(x) ? value_double(x) : value_null();
+}
+
+/* Requests (sessions) that a term is about, and how many of them the end of the run cut off. */
+static void count_cut(const struct expect_term *term, const struct table *t,
+                      const struct metrics *m, double *all, double *cut) {
+  *all = *cut = 0;
+  enum metric_domain domain = term->metric->domain;
+  if (domain == METRIC_OF_REQUEST || domain == METRIC_OF_GAP) {
+    struct series s;
+    series_collect(&s, t, m, metrics_get(m, METRIC_INCOMPLETE), &term->filter);
+    *all = (double)s.n;
+    *cut = series_stat(&s, metrics_get(m, METRIC_INCOMPLETE), STAT_COUNT, 0);
+    series_free(&s);
+  } else if (domain == METRIC_OF_SESSION) {
+    struct filter_use use;
+    filter_use_init(&use, &term->filter, t);
+    for (size_t i = 0; i < t->n_sessions; i++) {
+      const struct table_session *s = &t->sessions[i];
+      bool counts = s->measured && s->error != SAMPLE_CANCELLED && filter_match_session(&use, s);
+      *all += counts;
+      *cut += counts && s->error == SAMPLE_INCOMPLETE;
+    }
+    filter_use_free(&use);
+  }
+}
+
+/* An expectation is judged on what ended. Beyond the limit of the check, and always for the shares
+ * that leave out what was cut off, the reason says so. */
+static void note_incomplete(const struct expect *e, const struct table *t,
+                            const struct summary_options *o, struct expect_result *r) {
+  const struct expect_term *terms[] = {&e->left, &e->right};
+  for (size_t i = 0; i < (e->has_right ? 2 : 1); i++) {
+    enum metric_id id = terms[i]->metric->id;
+    double all, cut;
+    if (id == METRIC_INCOMPLETE)
+      continue;
+    count_cut(terms[i], t, o->metrics, &all, &cut);
+    bool sessions = terms[i]->metric->domain == METRIC_OF_SESSION;
+    bool leaves_out = id == METRIC_FAILED || id == METRIC_GOODPUT;
+    double limit =
+        o->checks.limits.limit[sessions ? CHECK_INCOMPLETE_SESSIONS : CHECK_INCOMPLETE_REQUESTS];
+    if (!(cut > 0) || (!leaves_out && cut <= limit * all))
+      continue;
+    size_t n = strlen(r->reason);
+    snprintf(r->reason + n, sizeof r->reason - n,
+             "%s%.0f of %.0f %s (%.3g %%) never ended and are not in it",
+             n        ? "; "
+             : r->met ? "met; "
+                      : "",
+             cut, all, sessions ? "sessions" : "requests", 100 * cut / all);
+    return;
+  }
 }
 
 static void set_expectations(const struct table *t, const struct summary_options *o,
@@ -16,6 +70,7 @@ static void set_expectations(const struct table *t, const struct summary_options
     const struct expect *e = &o->expects[i];
     struct expect_result r;
     expect_eval(e, t, o->metrics, o->seed, &r);
+    note_incomplete(e, t, o, &r);
     struct value *v = value_push(list, value_object());
     value_set(v, "text", value_cstring(e->text));
     value_set(v, "met", value_bool(r.met));

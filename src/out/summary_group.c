@@ -150,15 +150,21 @@ static struct value cell_value(const struct cell *cell, uint32_t replicates) {
 
 /* ---- the "as infinity" variant ---- */
 
-static void set_infinity(struct value *out, const struct cell *cell, uint64_t failed) {
+/* What failed and what was cut off count as never answered: leaving out the slow ones improves
+ * nothing. */
+static void set_infinity(struct value *out, const struct cell *cell, uint64_t failed,
+                         uint64_t incomplete) {
   const struct series *s = &cell->series;
+  uint64_t unanswered = failed + incomplete;
   struct value *v = value_set(out, cell->metric->name, value_object());
   struct value reason = value_object();
-  value_set(v, "n", value_int((int64_t)(s->n + failed)));
+  value_set(v, "n", value_int((int64_t)(s->n + unanswered)));
   value_set(v, "failed", value_int((int64_t)failed));
+  value_set(v, "incomplete", value_int((int64_t)incomplete));
   for (size_t q = 0; q < N_PROBS; q++) {
-    bool enough = s->n + failed >= stats_quantile_needs(probs[q]);
-    double x = enough ? stats_quantile_infinite(s->x, s->n, (size_t)failed, probs[q]) : (double)NAN;
+    bool enough = s->n + unanswered >= stats_quantile_needs(probs[q]);
+    double x =
+        enough ? stats_quantile_infinite(s->x, s->n, (size_t)unanswered, probs[q]) : (double)NAN;
     value_set(v, prob_names[q], summary_number(x / s->div));
     if (!isfinite(x))
       value_set(&reason, prob_names[q], value_cstring(enough ? "infinite" : "too few samples"));
@@ -285,7 +291,7 @@ static void set_metrics(struct value *out, const struct cells *c, bool with_mean
     value_set(v, "failed", value_int(failed));
     value_set(v, "incomplete", value_int(incomplete));
     if (cell->metric->domain == METRIC_OF_REQUEST && cell->metric->id != METRIC_TPOT)
-      set_infinity(&infinity, cell, (uint64_t)failed);
+      set_infinity(&infinity, cell, (uint64_t)failed, (uint64_t)incomplete);
   }
   value_set(out, "metrics", metrics);
   value_set(out, "as_infinity", infinity);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "out/usage.h"
 #include "text/json.h"
 
 void probe_init(struct probe *p) {
@@ -17,6 +18,7 @@ void probe_init(struct probe *p) {
   p->cpu_max = NAN;
   p->cpu_worker = 0;
   p->n_cpu = 0;
+  p->stalled_ns = p->longest_stall_ns = 0;
 }
 
 void probe_merge(struct probe *p, const struct probe *other) {
@@ -30,6 +32,10 @@ void probe_merge(struct probe *p, const struct probe *other) {
     p->cpu_worker = other->cpu_worker;
   }
   p->n_cpu += other->n_cpu;
+  if (other->stalled_ns > p->stalled_ns)
+    p->stalled_ns = other->stalled_ns;
+  if (other->longest_stall_ns > p->longest_stall_ns)
+    p->longest_stall_ns = other->longest_stall_ns;
 }
 
 struct table *table_new(size_t max_gaps) {
@@ -229,11 +235,8 @@ void table_add_sample(struct table *t, const struct sample *s) {
       .first_visible = s->first_visible,
       .error_ns = s->error_ns,
       .overhead_ns = overhead(s),
-      .prompt_tokens = cut32(s->prompt_tokens),
       .prompt_local = cut32(s->prompt_tokens_local),
-      .output_tokens = cut32(s->output_tokens),
       .output_local = cut32(s->output_tokens_local),
-      .cached_tokens = cut32(sample_cached_tokens(s)),
       .first_tokens = cut32(s->first_tokens),
       .window_tokens = cut32(s->window_tokens),
       .output_events = cut_u32(s->output_events),
@@ -247,11 +250,12 @@ void table_add_sample(struct table *t, const struct sample *s) {
       .replica = replica_of(t, s),
       .status = (uint16_t)(s->status > 0 && s->status <= UINT16_MAX ? s->status : 0),
       .error = (uint8_t)s->error,
-      .cached_state = (uint8_t)s->cached_state,
       .flags = (uint8_t)((s->measured ? ROW_MEASURED : 0) |
                          (s->is_generation ? ROW_GENERATION : 0) | (s->policy ? ROW_ROUTED : 0) |
                          (s->fallback ? ROW_FALLBACK : 0) | (s->streamed ? ROW_STREAMED : 0)),
   };
+  if (usage_fill(row, s))
+    row->flags |= ROW_BAD_USAGE;
   if (s->measured && s->is_generation && s->streamed && s->error == SAMPLE_OK && s->n_gaps)
     add_gaps(t, row, s);
   t->n_rows++;
@@ -361,7 +365,8 @@ static void infer_zeros(struct table *t) {
   for (size_t i = 0; i < t->n_rows; i++) {
     struct table_row *row = &t->rows[i];
     bool usage = row->prompt_tokens >= 0 || row->output_tokens >= 0;
-    if (row->cached_state != CACHED_ABSENT || !usage || !REPORTS(row))
+    if (row->cached_state != CACHED_ABSENT || !usage || (row->flags & ROW_BAD_USAGE) ||
+        !REPORTS(row))
       continue;
     row->cached_state = CACHED_INFERRED_ZERO;
     row->cached_tokens = 0;

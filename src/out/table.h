@@ -22,7 +22,8 @@ enum table_flag {
   ROW_GENERATION = 2,
   ROW_ROUTED = 4, /* a policy chose: `fallback` means something */
   ROW_FALLBACK = 8,
-  ROW_STREAMED = 16, /* an event stream: its tokens have times of their own */
+  ROW_STREAMED = 16,  /* an event stream: its tokens have times of their own */
+  ROW_BAD_USAGE = 32, /* usage.h: a count of the server's that cannot be true */
 };
 
 enum table_replica_flag {
@@ -36,7 +37,7 @@ struct table_row {
   int64_t overhead_ns; /* render + tokenize + hash, SAMPLE_ABSENT when none was done */
   uint64_t gaps;       /* its first in table.gaps; n_gaps of them */
   uint32_t n_gaps;
-  /* −1 = absent, larger than 2^31 − 1: cut */
+  /* −1 = absent; those of the server only where they can be true (usage.h) */
   int32_t prompt_tokens, prompt_local, output_tokens, output_local, cached_tokens, first_tokens,
       window_tokens;
   uint32_t output_events, coalesced;
@@ -69,6 +70,8 @@ struct probe {
   double cpu_max;      /* the busiest worker's share of a core; NAN before one reported */
   uint32_t cpu_worker; /* which one that was */
   uint32_t n_cpu;
+  /* Standstills (recorder.h): of the worker that had most of them, together; the longest of all. */
+  uint64_t stalled_ns, longest_stall_ns;
 };
 void probe_init(struct probe *p);
 void probe_merge(struct probe *p, const struct probe *other);

@@ -58,7 +58,7 @@ static int apply_frame(struct openai_stream *s, const struct frame *f,
                        const struct scan_str *name) {
   struct openai_result *r = &s->result;
   if (f->top.usage.present)
-    r->usage = f->top.usage;
+    openai_set_usage(s, &f->top.usage);
   if (f->top.error.there)
     openai_result_error_frame(r, OPENAI_ERROR_IN_BAND, &f->top.error);
   else if (scan_equals(&f->object, "error") || scan_equals(&f->type, "error") ||
@@ -300,7 +300,7 @@ int openai_stream_finish(struct openai_stream *s, struct err *err) {
 static int apply_reply(struct openai_stream *s, const struct frame *f) {
   struct openai_result *r = &s->result;
   if (f->top.usage.present)
-    r->usage = f->top.usage;
+    openai_set_usage(s, &f->top.usage);
   if (f->top.error.there)
     openai_result_error_frame(r, OPENAI_ERROR_IN_BAND, &f->top.error);
   else if (scan_equals(&f->object, "error") || scan_equals(&f->type, "error"))

@@ -70,6 +70,8 @@ struct openai_result {
   struct openai_tool_call *tool_calls;
   size_t n_tool_calls, cap_tool_calls;
   struct openai_usage usage;
+  bool usage_shrank; /* a later count of output tokens was smaller; not judged with several choices,
+                        where each may have a count of its own */
   struct buf response_id; /* Responses only; empty = null */
   enum openai_error_kind error_kind;
   struct buf error_message, error_type; /* empty error_type = null */

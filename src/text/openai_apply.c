@@ -99,6 +99,14 @@ int openai_mark_output(struct openai_stream *s, bool visible, int64_t tokens) {
   return 0;
 }
 
+void openai_set_usage(struct openai_stream *s, const struct openai_usage *u) {
+  struct openai_result *r = &s->result;
+  if (r->usage.present && u->completion != OPENAI_ABSENT && u->completion < r->usage.completion &&
+      !s->priv->several)
+    r->usage_shrank = true;
+  r->usage = *u;
+}
+
 /* Tokens of an event by the running count in its usage, −1 when that cannot be told. A count that
  * is there only at times is a total, not a running one; and one that says 0 beside output (Ollama)
  * does not count yet. */

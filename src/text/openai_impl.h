@@ -66,6 +66,8 @@ NODISCARD int openai_add_tool(struct openai_stream *s, int64_t choice,
                               const struct frame_tool *tool, bool whole);
 /* Counts and stamps the event being applied as one with output; tokens −1 = unknown. */
 NODISCARD int openai_mark_output(struct openai_stream *s, bool visible, int64_t tokens);
+/* Takes the usage of an event or reply, the latest one standing; notes a count that shrank. */
+void openai_set_usage(struct openai_stream *s, const struct openai_usage *u);
 /* What openai_apply_choices does for a chunk of one choice that holds a text and no more. */
 NODISCARD int openai_apply_text(struct openai_stream *s, int64_t choice, bool visible,
                                 const struct scan_str *text);

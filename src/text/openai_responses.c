@@ -61,7 +61,7 @@ static int set_status(struct openai_stream *s, const struct frame_reply *reply) 
 static int apply_response(struct openai_stream *s, const struct frame_reply *reply, bool terminal) {
   struct openai_result *r = &s->result;
   if (reply->usage.present)
-    r->usage = reply->usage;
+    openai_set_usage(s, &reply->usage);
   int rc = 0;
   if (reply->id.len) {
     buf_reset(&r->response_id);
