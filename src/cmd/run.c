@@ -237,7 +237,7 @@ static int execute(struct runjob *job, struct err *err) {
     job->has_sim = false;
     if (!simchild_stop(&job->sim, how, sizeof how) && !job->run_error[0])
       snprintf(job->run_error, sizeof job->run_error,
-               "the built-in fleet ended before the run did (%s)", how);
+               "the built-in fleet failed or ended before the run did (it %s)", how);
   }
   if (job->result.teardown_error[0] && !job->run_error[0])
     snprintf(job->run_error, sizeof job->run_error, "teardown: %s", job->result.teardown_error);

@@ -90,6 +90,16 @@ static const struct options_command command = {
     .n_ranges = ARRAY_LEN(ranges),
 };
 
+/* An address, not a name: what is listened on must not depend on a name server. */
+static int check_host(const char *host, struct err *err) {
+  struct sockaddr_in v4;
+  struct sockaddr_in6 v6;
+  if (!host || uv_ip4_addr(host, 0, &v4) == 0 || uv_ip6_addr(host, 0, &v6) == 0)
+    return 0;
+  return err_set(err, ERR_INVALID,
+                 "--host: \"%s\" is not an address; give one like 127.0.0.1, ::1 or 0.0.0.0", host);
+}
+
 static int read_config(const struct sim_options *o, struct simconfig *c, struct err *err) {
   int rc = simconfig_init(c, o->profile, err);
   if (rc)
@@ -190,7 +200,9 @@ static int run(const struct sim_options *o, struct err *err) {
   struct loop *loop = NULL;
   struct simfleet *fleet = NULL;
   struct handles handles;
-  int rc = read_config(o, &fo.config, err);
+  int rc = check_host(o->host, err);
+  if (!rc)
+    rc = read_config(o, &fo.config, err);
   if (!rc)
     rc = cmd_need_descriptors(fo.n_replicas + 64, "a fleet of this size", err);
   if (rc)
@@ -211,8 +223,8 @@ static int run(const struct sim_options *o, struct err *err) {
       print_table(fleet, o);
     rc = serve(loop, o->until_eof, &handles, err);
   }
-  if (fleet)
-    simfleet_stop(fleet);
+  if (fleet && simfleet_stop(fleet) && !rc)
+    rc = err_set(err, ERR_IO, "--truth %s is not complete (the reason is above)", o->truth);
   loop_delete(loop);
   return rc;
 }

@@ -157,6 +157,8 @@ bool simchild_stop(struct simchild *child, char *how, size_t how_size) {
       snprintf(how, how_size, "ended by signal %d", WTERMSIG(status));
     else
       snprintf(how, how_size, "ended with status %d", WEXITSTATUS(status));
+    if (WIFEXITED(status) && WEXITSTATUS(status)) /* it says on stderr what it could not do */
+      as_asked = false;
   }
   value_free(&child->announce);
   close_end(child->life);

@@ -23,7 +23,8 @@ struct simchild {
 NODISCARD int simchild_start(struct simchild *child, const char *const *args, uint64_t timeout_ns,
                              struct err *err);
 /* Asks it to end, waits, kills after two seconds. Frees what start made. False when it had ended by
- * itself before (a crash: *how says so, 80 bytes). */
+ * itself before, or failed (a crash, a truth log that could not be written: *how says how it ended,
+ * 80 bytes, and its own words are on stderr). */
 bool simchild_stop(struct simchild *child, char *how, size_t how_size);
 
 #endif

@@ -95,27 +95,30 @@ static int parse_kind(const char *word, struct fault *f, unsigned *seen, struct 
 }
 
 /* On failure *out is 0, so that a caller may convert it before it looks at the result. */
+#define MOST_TIME_S 86400.0
+#define MOST_WHOLE 1e9
+
 static int parse_number(const char *key, const char *text, enum units_kind unit, double *out,
                         struct err *err) {
-  double x;
+  double x = -1, most = unit == UNITS_TIME ? MOST_TIME_S : unit == UNITS_RATIO ? 1 : MOST_WHOLE;
   *out = 0;
-  int rc = units_parse(text, strlen(text), unit, &x, NULL, err);
-  if (rc)
-    return err_prefix(err, "%s", key);
-  if (!(x >= 0 && x <= 1e9))
-    return err_set(err, ERR_INVALID, "%s=%s is out of range", key, text);
+  if (units_parse(text, strlen(text), unit, &x, NULL, NULL) || x < 0 || x > most)
+    return err_set(err, ERR_INVALID, "%s=%.60s: %s is needed", key, text,
+                   unit == UNITS_RATIO ? "a probability from 0 to 1"
+                                       : "a time from 0 to 24h, as in 250ms or 2s,");
   *out = x;
   return 0;
 }
 
 static int parse_whole(const char *key, const char *text, double least, double *out,
                        struct err *err) {
-  int rc = parse_number(key, text, UNITS_NONE, out, err);
-  if (rc)
-    return rc;
-  if (*out != floor(*out) || *out < least)
-    return err_set(err, ERR_INVALID, "%s=%s: a whole number from %.0f on is needed", key, text,
-                   least);
+  double x = -1;
+  *out = 0;
+  if (units_parse(text, strlen(text), UNITS_NONE, &x, NULL, NULL) || x != floor(x) || x < least ||
+      x > MOST_WHOLE)
+    return err_set(err, ERR_INVALID, "%s=%.60s: a whole number from %.0f to %.0f is needed", key,
+                   text, least, MOST_WHOLE);
+  *out = x;
   return 0;
 }
 
@@ -133,8 +136,6 @@ static int set_key(unsigned key, const char *name, const char *text, struct faul
   switch (key) {
   case KEY_P:
     rc = parse_number(name, text, UNITS_RATIO, &x, err);
-    if (!rc && x > 1)
-      return err_set(err, ERR_INVALID, "p=%s: a probability from 0 to 1 is needed", text);
     f->p = x;
     return rc;
   case KEY_PATH:

@@ -44,6 +44,9 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   if (o->port + (int64_t)o->n_replicas - 1 > 65535)
     return err_set(err, ERR_INVALID, "port %d and %zu following ones go beyond 65535", o->port,
                    o->n_replicas - 1);
+  if (o->port && o->admin_port >= o->port && o->admin_port < o->port + (int)o->n_replicas)
+    return err_set(err, ERR_INVALID, "admin port %d is that of replica r%d; choose another",
+                   o->admin_port, o->admin_port - o->port);
   struct simfleet *f = MEM_NEW(struct simfleet);
   f->loop = loop;
   f->config = o->config;
@@ -75,16 +78,17 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   return 0;
 }
 
-void simfleet_stop(struct simfleet *f) {
+int simfleet_stop(struct simfleet *f) {
   admin_stop(f->admin);
   for (size_t i = 0; i < f->n_hosts; i++)
     simhost_stop(f->hosts[i]);
   loop_timer_clear(f->loop, &f->flush_timer);
-  truth_close(f->truth);
+  int rc = truth_close(f->truth);
   tokens_close(f->model.tokenizer);
   mem_free(f->hosts);
   mem_free(f->model_name);
   mem_free(f);
+  return rc;
 }
 
 struct simhost *simfleet_find(const struct simfleet *f, const char *replica) {

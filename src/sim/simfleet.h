@@ -39,8 +39,9 @@ struct simfleet {
 /* Opens every port. Errors name the port, the field, the file. */
 NODISCARD int simfleet_start(struct loop *loop, const struct simfleet_options *options,
                              struct simfleet **out, struct err *err);
-/* Closes every connection; every request under way gets its line in the truth log first. */
-void simfleet_stop(struct simfleet *f);
+/* Closes every connection; every request under way gets its line in the truth log first. ERR_IO
+ * when that log is not whole. */
+int simfleet_stop(struct simfleet *f);
 
 /* "r0", or its number; NULL when there is none. */
 struct simhost *simfleet_find(const struct simfleet *f, const char *replica);

@@ -121,13 +121,17 @@ void truth_flush(struct truth *t) {
   buf_reset(&t->held);
 }
 
-void truth_close(struct truth *t) {
+int truth_close(struct truth *t) {
   if (!t)
-    return;
+    return 0;
   truth_flush(t);
-  if (t->fd >= 0)
-    close(t->fd);
+  int rc = t->fd >= 0 ? 0 : ERR_IO;
+  if (t->fd >= 0 && close(t->fd)) {
+    log_error("truth log ended file=%s error=%s", t->path, strerror(errno));
+    rc = ERR_IO;
+  }
   buf_free(&t->held);
   mem_free(t->path);
   mem_free(t);
+  return rc;
 }

@@ -54,6 +54,7 @@ struct truth *truth_open(const char *path, struct err *err);
 void truth_add(struct truth *t, const struct truth_line *line);
 /* Writes what is held. A failed write is logged once; the log ends there. */
 void truth_flush(struct truth *t);
-void truth_close(struct truth *t); /* flushes; NULL is allowed */
+/* Flushes. ERR_IO when the file is not whole (it was logged then); 0 for NULL. */
+int truth_close(struct truth *t);
 
 #endif

@@ -6,8 +6,10 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import time
+import urllib.request
 
 from harness import PERIGEE, RELAXED, SANITIZED, eq, has, main, matches, one_turn
 
@@ -212,6 +214,54 @@ def test_until_eof(work):
     process.stdin.close()
     eq(process.wait(10), 0)
     eq(process.stderr.read(), "")
+
+
+# ---- perigee sim ----
+
+def test_sim_refuses(work):
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        port = held.getsockname()[1]
+        cases = [
+            (("--port", str(port), "--replicas", "1"), 1, f"replica r0: 127.0.0.1:{port} is in use"),
+            (("--admin-port", str(port), "--replicas", "1"), 1, f"admin port: 127.0.0.1:{port} is in use"),
+            (("--port", "45680", "--admin-port", "45682"), 2, "admin port 45682 is that of replica r2"),
+            (("--port", "65535", "--replicas", "2"), 2, "beyond 65535"),
+            (("--port", "65536"), 2, "--port: "), (("--port", "-1"), 2, "--port: "), (("--port", "x"), 2, "--port: "),
+            (("--host", "localhost"), 2, "--host: "), (("--host", "256.1.1.1"), 2, "--host: "),
+            (("--host", "203.0.113.77"), 1, "203.0.113.77"),
+            (("--replicas", "0"), 2, "--replicas: "), (("--replicas", "1e9"), 2, "--replicas: "),
+            (("--profile", "tinny"), 2, "did you mean tiny?"), (("--profile", "nosuch"), 2, "there are llama-3.1-8b"),
+            (("--set", "kv_blocks=0"), 2, "kv_blocks=0: a whole number from 1 to"), (("--set", "kv_block=3"), 2, "kv_blocks"),
+            (("--set", "kv_blocks"), 2, "key=value"),
+            (("--truth", "/nosuch/x"), 1, "/nosuch/x"), (("--truth", "."), 1, "Is a directory"),
+            (("--fault", "emty"), 2, "did you mean empty?"), (("--fault", "r9:empty"), 2, "r0 to r2"),
+            (("--seed", "-1"), 2, "--seed: "), (("extra",), 2, "too many arguments"), (("--model", ""), 2, "--model: "),
+        ]
+        for args, status, text in cases:
+            result = work.perigee("sim", *args, timeout=20)
+            eq(result.status, status, f"{args}: {result.err}")
+            has(result.err, text)
+            assert result.err.startswith("perigee sim: ") and len(result.err.splitlines()) == 1, result.err
+
+
+def test_a_truth_log_on_a_full_disk(work):
+    work.write("s.lua", one_turn(2, 4))
+    result = work.perigee("run", "s.lua", *RELAXED, "--truth", "/dev/full", timeout=60)
+    eq(result.status, 1, result.err)
+    has(result.err, "/dev/full")
+    has(result.err, "No space left on device")
+    eq(result.summary["requests"]["ok"], 4, "the run itself went well")
+    process = work.start("sim", "--replicas", "1", "--truth", "/dev/full", "--announce")
+    url = json.loads(process.stdout.readline())["replicas"][0]["url"]
+    body = json.dumps({"model": "sim-model", "prompt": "x", "max_tokens": 1}).encode()
+    urllib.request.urlopen(urllib.request.Request(url + "/v1/completions", body, {"Content-Type": "application/json"}),
+                           timeout=10).read()
+    process.terminate()
+    result = work.finish(process, 20)
+    eq(result.status, 1, result.err)
+    has(result.err, "--truth /dev/full is not complete")
 
 
 # ---- the terminal ----

@@ -60,14 +60,20 @@ static void test_bad_words_name_the_nearest(void **state) {
   check_bad("refuse p=0.5", "fault refuse has no key p; it takes for");
   check_bad("empty p", "fault empty: \"p\" should be key=value");
   check_bad("empty p=1.5", "a probability from 0 to 1");
-  check_bad("empty count=0", "count=0: a whole number from 1 on is needed");
-  check_bad("reset after=1.5", "after=1.5: a whole number from 0 on is needed");
+  check_bad("empty count=0", "count=0: a whole number from 1 to 1000000000 is needed");
+  check_bad("reset after=1.5", "after=1.5: a whole number from 0 to 1000000000 is needed");
   check_bad("empty path=v1", "path=v1: a path such as /v1/models is needed");
-  check_bad("stall for=3parsecs", "fault stall: for");
+  check_bad("stall for=3parsecs",
+            "fault stall: for=3parsecs: a time from 0 to 24h, as in 250ms or 2s, is needed");
   check_bad("status", "fault status needs code=");
   check_bad("200", "code=200 is no error status");
-  check_bad("status code=4e21", "code=4e21 is out of range");
-  check_bad("reset after=nan", "after");
+  check_bad("status code=4e21", "code=4e21: a whole number from 1 to 1000000000");
+  check_bad("reset after=nan", "after=nan: a whole number from 0");
+  check_bad("reset after=-1", "after=-1: a whole number from 0");
+  check_bad("stall for=-1s", "for=-1s: a time from 0");
+  check_bad("stall for=2d", "for=2d: a time from 0 to 24h");
+  check_bad("empty p=-0.1", "p=-0.1: a probability from 0 to 1");
+  check_bad("empty p=", "p=: a probability from 0 to 1");
   check_bad("slow bytes=3", "fault slow needs delay=");
   check_bad("coalesce", "fault coalesce needs events=");
 }

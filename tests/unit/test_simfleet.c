@@ -37,6 +37,9 @@ static void test_start_refusals_leave_nothing_open(void **state) {
   o.port = t.ports[0] - 1 > 0 ? t.ports[0] - 1 : 0;
   o.port = 65534;
   check_refused(&o, ERR_INVALID, "port 65534 and 2 following ones go beyond 65535");
+  o.port = 40000;
+  o.admin_port = 40002;
+  check_refused(&o, ERR_INVALID, "admin port 40002 is that of replica r2; choose another");
   o.port = 0;
   o.admin_port = t.ports[0];
   check_refused(&o, ERR_IO, "admin port: 127.0.0.1:");

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "sim/truth.h"
 
 static char *temp_path(void) {
@@ -54,7 +55,7 @@ static void test_line(void **state) {
             "{\"ns\":18446744073709551615,\"bytes\":231,\"kind\":\"role\"},"
             "{\"ns\":120,\"bytes\":700,\"kind\":\"content\",\"events\":3}]}\n");
   free(text);
-  truth_close(t);
+  assert_int_equal(truth_close(t), 0);
   unlink(temp_path());
 }
 
@@ -102,7 +103,20 @@ static void test_bad_path_is_named(void **state) {
   assert_null(truth_open("/nowhere/truth.jsonl", &err));
   assert_int_equal(err.code, ERR_IO);
   check_has(err.text, "cannot write the truth log /nowhere/truth.jsonl: No such file");
-  truth_close(NULL);
+  assert_int_equal(truth_close(NULL), 0);
+}
+
+static void test_a_full_disk_is_told_at_the_end(void **state) {
+  (void)state;
+  struct err err = {0};
+  struct truth *t = truth_open("/dev/full", &err);
+  assert_non_null(t);
+  log_set_stderr(false);
+  truth_add(t, &line);
+  truth_flush(t);
+  truth_add(t, &line);
+  assert_int_equal(truth_close(t), ERR_IO);
+  log_set_stderr(true);
 }
 
 int main(void) {
@@ -111,6 +125,7 @@ int main(void) {
       cmocka_unit_test(test_absent_values_are_null),
       cmocka_unit_test(test_large_logs_are_written_by_themselves),
       cmocka_unit_test(test_bad_path_is_named),
+      cmocka_unit_test(test_a_full_disk_is_told_at_the_end),
   };
   return cmocka_run_group_tests_name("truth", tests, NULL, NULL);
 }
