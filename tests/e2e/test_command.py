@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.error
 import urllib.request
 
 from harness import PERIGEE, RELAXED, SANITIZED, eq, has, main, matches, one_turn
@@ -262,6 +263,56 @@ def test_a_truth_log_on_a_full_disk(work):
     result = work.finish(process, 20)
     eq(result.status, 1, result.err)
     has(result.err, "--truth /dev/full is not complete")
+
+
+def test_the_admin_api_is_what_help_says(work):
+    """Every call of the help text, and its curl commands as they stand there."""
+    text = work.perigee("sim", "--help").out
+    calls = re.findall(r"(GET|POST) +(/admin/\w+)", text)
+    eq(sorted(calls), [("GET", "/admin/state"), ("POST", "/admin/clear_faults"), ("POST", "/admin/fault"),
+                       ("POST", "/admin/peek"), ("POST", "/admin/reset_cache")])
+    process = work.start("sim", "--announce", "--profile", "instant")
+    try:
+        admin = json.loads(process.stdout.readline())["admin"]
+
+        def call(path, body=None, token=admin["token"]):
+            data = json.dumps(body).encode() if body is not None else None
+            request = urllib.request.Request(admin["url"] + path, data, {"Authorization": f"Bearer {token}"})
+            try:
+                with urllib.request.urlopen(request, timeout=10) as reply:
+                    return reply.status, json.load(reply)
+            except urllib.error.HTTPError as e:
+                return e.code, json.load(e)
+
+        eq(call("/admin/fault", {"fault": "empty p=0.3", "replica": "r1"}), (200, {}))
+        eq(call("/admin/fault", {"fault": "503"}), (200, {}))
+        faults = [[f["fault"] for f in r["faults"]] for r in call("/admin/state")[1]["replicas"]]
+        eq(faults, [["status code=503"], ["empty p=0.3", "status code=503"], ["status code=503"]])
+        eq(call("/admin/clear_faults", {"replica": "r1"}), (200, {}))
+        eq(call("/admin/clear_faults", {}), (200, {}))
+        eq(call("/admin/reset_cache", {"replica": "r2", "reset_running": True}), (200, {"reset": ["r2"]}))
+        eq(call("/admin/reset_cache", {}), (200, {"reset": ["r0", "r1", "r2"]}))
+        eq(call("/admin/peek", {"prompt": "hello"}), (200, {"cached": {"r0": 0, "r1": 0, "r2": 0}}))
+        eq(call("/admin/peek", {"tokens": [1, 2], "cache_salt": "s"}), (200, {"cached": {"r0": 0, "r1": 0, "r2": 0}}))
+        for path, body, token, status in (("/admin/state", None, "x", 401), ("/admin/fault", {}, None, 400),
+                                          ("/admin/fault", {"fault": "503", "replica": "r9"}, None, 404),
+                                          ("/admin/nosuch", None, None, 404), ("/admin/fault", None, None, 405)):
+            got, reply = call(path, body, token or admin["token"])
+            eq(got, status, f"{path} {body}")
+            assert reply["error"], reply
+        if shutil.which("curl"):
+            commands = re.findall(r"(?m)^  (curl (?:.*\\\n)*.*)$", text)
+            eq(len(commands), 2)
+            for command in commands:
+                done = subprocess.run(["sh", "-c", command], env=dict(os.environ, ADMIN=admin["url"], TOKEN=admin["token"]),
+                                      capture_output=True, text=True, timeout=20, check=False)
+                eq(done.returncode, 0, command)
+                assert "error" not in json.loads(done.stdout), done.stdout
+            faults = [[f["fault"] for f in r["faults"]] for r in call("/admin/state")[1]["replicas"]]
+            eq(faults, [[], ["status code=429 retry_after=2s p=0.5"], []])
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
 
 
 # ---- the terminal ----
