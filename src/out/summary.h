@@ -27,13 +27,16 @@ struct summary_options {
 struct value summary_build(const struct table *t, const struct summary_options *options);
 
 /* One group: all requests, or those of one arm (`arm` NULL: all). Fields requests, sessions,
- * metrics, as_infinity, turns, replicas, cached, throughput are set in `out`. */
+ * metrics, as_infinity, turns, tags, policies, replicas, cached, throughput are set in `out`. */
 void summary_group(const struct table *t, const struct summary_options *options, const char *arm,
                    struct value *out);
-/* The counting part of a group: requests, other_requests, sessions, replicas, cached, throughput.
- */
+/* The counting part of a group: requests, other_requests, sessions, policies, replicas, cached,
+ * throughput. */
 void summary_counts(const struct table *t, const struct summary_options *options,
                     const struct filter *f, struct value *out);
+/* Requests by the script's tags: fields tags and tags_left_out. */
+void summary_tags(const struct table *t, const struct summary_options *options,
+                  const struct filter *f, struct value *out);
 
 /* A number, or null when it is not finite. */
 struct value summary_number(double x);

@@ -161,6 +161,34 @@ static void count_replicas(const struct table *t, const struct metrics *m,
   mem_free(list);
 }
 
+/* Which policies decided, and how often each had to fall back. */
+static void count_policies(const struct table *t, const struct filter_use *use, struct value *out) {
+  uint64_t *n = mem_calloc(2 * t->policies.n, sizeof *n), *fallbacks = n + t->policies.n;
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if (!(r->flags & ROW_MEASURED) || !(r->flags & ROW_ROUTED) || !filter_match_row(use, r) ||
+        (t->has_generation && !(r->flags & ROW_GENERATION)))
+      continue;
+    n[r->policy]++;
+    fallbacks[r->policy] += (r->flags & ROW_FALLBACK) != 0;
+  }
+  uint32_t *order = mem_calloc(t->policies.n, sizeof *order);
+  for (uint32_t i = 0; i < t->policies.n; i++)
+    order[i] = i;
+  qsort_r(order, t->policies.n, sizeof *order, by_name, t->policies.items);
+  struct value *list = value_set(out, "policies", value_array());
+  for (size_t i = 0; i < t->policies.n; i++) {
+    if (!n[order[i]])
+      continue;
+    struct value *v = value_push(list, value_object());
+    value_set(v, "policy", value_cstring(t->policies.items[order[i]]));
+    set_count(v, "requests", n[order[i]]);
+    set_count(v, "fallback", fallbacks[order[i]]);
+  }
+  mem_free(order);
+  mem_free(n);
+}
+
 static void count_cached(const struct table *t, const struct filter_use *use, struct value *out) {
   uint64_t n[4] = {0};
   for (size_t i = 0; i < t->n_rows; i++) {
@@ -198,6 +226,7 @@ void summary_counts(const struct table *t, const struct summary_options *options
   filter_use_init(&use, f, t);
   count_requests(t, &use, out);
   count_sessions(t, &use, out);
+  count_policies(t, &use, out);
   count_replicas(t, options->metrics, &use, out);
   count_cached(t, &use, out);
   filter_use_free(&use);

@@ -33,6 +33,7 @@ struct cells {
   size_t n, n_metrics;
   char turn_labels[MAX_TURN_ROWS][24];
   size_t n_turns;
+  uint32_t last_turn;
   uint32_t replicates;
 };
 
@@ -191,7 +192,7 @@ static uint32_t last_turn(const struct table *t, const struct filter *group) {
 static void plan_turns(struct cells *c, const struct table *t, const struct filter *group,
                        struct filter filters[MAX_TURN_ROWS]) {
   static const char *const ranges[MAX_TURN_ROWS] = {"1", "2", "3.."};
-  uint32_t last = last_turn(t, group);
+  uint32_t last = c->last_turn = last_turn(t, group);
   for (uint32_t i = 0; i < MAX_TURN_ROWS && i < last; i++) {
     char *label = c->turn_labels[c->n_turns++];
     if (i == 2 && last > 3)
@@ -270,6 +271,8 @@ static void set_turns(struct value *out, const struct cells *c) {
   for (size_t k = 0; k < c->n_turns; k++) {
     struct value *v = value_push(turns, value_object());
     value_set(v, "turn", value_cstring(c->turn_labels[k]));
+    value_set(v, "from", value_int((int64_t)k + 1));
+    value_set(v, "to", value_int(k + 1 < MAX_TURN_ROWS ? (int64_t)k + 1 : c->last_turn));
     for (size_t i = 0; i < ARRAY_LEN(turn_metrics); i++, cell++)
       value_set(v, cell->metric->name, cell_value(cell, c->replicates));
   }
@@ -307,6 +310,7 @@ void summary_group(const struct table *t, const struct summary_options *options,
   resample(&c, t, options->seed);
   set_metrics(out, &c, !arm);
   set_turns(out, &c);
+  summary_tags(t, options, f, out);
   free_cells(&c);
   filter_free(&group);
 }

@@ -43,6 +43,7 @@ struct table *table_new(size_t max_gaps) {
   t->max_gaps = max_gaps ? max_gaps : TABLE_MAX_GAPS;
   names_init(&t->arms, 1024);
   names_init(&t->replicas, 4096);
+  names_init(&t->policies, UINT8_MAX);
   names_init(&t->tags, UINT32_MAX);
   names_init(&t->value_names, 4096);
   probe_init(&t->probe);
@@ -62,6 +63,7 @@ void table_free(struct table *t) {
   mem_free(t->arm_hists);
   names_free(&t->arms);
   names_free(&t->replicas);
+  names_free(&t->policies);
   names_free(&t->tags);
   names_free(&t->value_names);
   for (size_t i = 0; i < t->n_tag_values; i++)
@@ -250,6 +252,7 @@ void table_add_sample(struct table *t, const struct sample *s) {
       .replica = replica_of(t, s),
       .status = (uint16_t)(s->status > 0 && s->status <= UINT16_MAX ? s->status : 0),
       .error = (uint8_t)s->error,
+      .policy = s->policy ? (uint8_t)names_intern(&t->policies, s->policy) : 0,
       .flags = (uint8_t)((s->measured ? ROW_MEASURED : 0) |
                          (s->is_generation ? ROW_GENERATION : 0) | (s->policy ? ROW_ROUTED : 0) |
                          (s->fallback ? ROW_FALLBACK : 0) | (s->streamed ? ROW_STREAMED : 0)),

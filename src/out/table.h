@@ -45,6 +45,7 @@ struct table_row {
   uint32_t cluster; /* number of its session among the measured ones, after table_finish */
   uint16_t arm, replica, status;
   uint8_t error, cached_state, flags;
+  uint8_t policy; /* number among table.policies; means something with ROW_ROUTED */
 };
 
 struct table_session {
@@ -102,7 +103,7 @@ struct table {
   struct arm_hist **arm_hists; /* by arm, the last for requests without one; NULL until dropped */
   size_t n_arm_hists;
 
-  struct names arms, replicas, tags, value_names;
+  struct names arms, replicas, policies, tags, value_names;
   uint8_t *replica_flags; /* by number: enum table_replica_flag */
   size_t n_replica_flags, cap_replica_flags;
   struct value *tag_values; /* parsed tags, by number */

@@ -210,6 +210,10 @@ static void turns_and_replicas(void **state) {
   assert_int_equal(value_count(at(&s, "turns")), 3);
   assert_string_equal(value_to_string(at(&s, "turns.0.turn")), "1");
   assert_string_equal(value_to_string(at(&s, "turns.2.turn")), "3–6");
+  check_num(&s, "turns.0.from", 1);
+  check_num(&s, "turns.0.to", 1);
+  check_num(&s, "turns.2.from", 3);
+  check_num(&s, "turns.2.to", 6);
   check_num(&s, "turns.0.ttft.n", 100);
   check_num(&s, "turns.2.ttft.n", 400);
   check_num(&s, "turns.0.cached_ratio.mean", 0);
