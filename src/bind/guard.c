@@ -81,73 +81,6 @@ static int sorted_next(lua_State *L) {
   return 2;
 }
 
-/* ---- protected calls: what must stop goes on through them ---- */
-
-static MAY_RAISE int end_pcall(lua_State *L, int status, int first) {
-  struct state *s = state_of(L);
-  bool failed = status != LUA_OK && status != LUA_YIELD;
-  if (failed && s && state_must_stop(s))
-    return lua_error(L); /* the error value is on top */
-  lua_pushboolean(L, !failed);
-  if (failed) {
-    lua_insert(L, -2);
-    return 2;
-  }
-  lua_replace(L, first);
-  return lua_gettop(L) - first + 1;
-}
-
-static int after_pcall(lua_State *L, int status, lua_KContext first) {
-  return end_pcall(L, status, (int)first);
-}
-
-static int guarded_pcall(lua_State *L) {
-  luaL_checkany(L, 1);
-  lua_pushboolean(L, 1); /* its place becomes the first result */
-  lua_insert(L, 1);
-  int status = lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 1, after_pcall);
-  return end_pcall(L, status, 1);
-}
-
-static int guarded_xpcall(lua_State *L) {
-  luaL_checktype(L, 2, LUA_TFUNCTION);
-  int n = lua_gettop(L);
-  lua_pushboolean(L, 1);
-  lua_pushvalue(L, 1); /* f, handler, args…, true, f */
-  lua_rotate(L, 3, 2); /* f, handler, true, f, args… */
-  int status = lua_pcallk(L, n - 2, LUA_MULTRET, 2, 3, after_pcall);
-  return end_pcall(L, status, 3);
-}
-
-/* ---- coroutines of the script's own ---- */
-
-static int guarded_yield(lua_State *L) {
-  if (state_vu_of(L, NULL))
-    bind_raise(L, "coroutine.yield outside a coroutine of your own: a session waits with vu "
-                  "methods");
-  return lua_yield(L, lua_gettop(L));
-}
-
-static MAY_RAISE void check_foreign(lua_State *L, const char *what) {
-  lua_State *co = lua_tothread(L, 1);
-  if (co && co != L && state_vu_of(co, NULL))
-    bind_raise(L, "coroutine.%s: a virtual user's own coroutine is resumed by the run", what);
-}
-
-static int guarded_resume(lua_State *L) {
-  check_foreign(L, "resume");
-  int n = call_original(L);
-  struct state *s = state_of(L);
-  if (s && state_must_stop(s))
-    return luaL_error(L, "%s", s->stop_text);
-  return n;
-}
-
-static int guarded_close(lua_State *L) {
-  check_foreign(L, "close");
-  return call_original(L);
-}
-
 /* ---- metatables ---- */
 
 static MAY_RAISE void check_metatable(lua_State *L, const char *what) {
@@ -280,8 +213,6 @@ void bind_guard_open(lua_State *L) {
       {"_G", "pairs", sorted_pairs},
       {"_G", "next", sorted_next},
       {"_G", "print", guarded_print},
-      {"_G", "pcall", guarded_pcall},
-      {"_G", "xpcall", guarded_xpcall},
       {"_G", "collectgarbage", guarded_collect},
       {"_G", "setmetatable", guarded_setmetatable},
       {"debug", "setmetatable", guarded_debug_setmetatable},
@@ -291,11 +222,10 @@ void bind_guard_open(lua_State *L) {
       {"os", "clock", no_clock},
       {"os", "date", no_date},
       {"os", "exit", no_exit},
-      {"coroutine", "yield", guarded_yield},
-      {"coroutine", "resume", guarded_resume},
-      {"coroutine", "close", guarded_close},
       {"debug", "sethook", no_hook},
   };
   for (size_t i = 0; i < ARRAY_LEN(guards); i++)
     replace(L, guards[i].library, guards[i].name, guards[i].fn);
+  bind_stoppable_open(L);
+  bind_guardio_open(L);
 }

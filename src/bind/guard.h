@@ -7,10 +7,18 @@
 
 #include "base/base.h"
 
-/* Replaces pairs, next, print, pcall, xpcall, collectgarbage, math.random, math.randomseed,
- * os.time, os.clock, os.date, os.exit, coroutine.yield, resume and close, debug.sethook. In a state
- * that is no run's they behave as Lua's own, except that pairs and next walk in canonical order.
- * Once per state, after luaL_openlibs. */
+/* Replaces pairs, next, print, collectgarbage, setmetatable, math.random, math.randomseed, os.time,
+ * os.clock, os.date, os.exit, debug.sethook, debug.setmetatable, and opens the two below. In a
+ * state that is no run's they behave as Lua's own, except that pairs and next walk in canonical
+ * order. Once per state, after luaL_openlibs. */
 MAY_RAISE void bind_guard_open(lua_State *L);
+/* bind/stoppable.c: pcall, xpcall, the coroutine functions, and what string, table and utf8 do in C
+ * for as long as it takes. */
+MAY_RAISE void bind_stoppable_open(lua_State *L);
+/* bind/guardio.c: io and os functions that wait for others. */
+MAY_RAISE void bind_guardio_open(lua_State *L);
+/* For states whose process writes its own standard output: io.stdout and io.write are standard
+ * error's from now on. */
+MAY_RAISE void bind_keep_stdout(lua_State *L);
 
 #endif

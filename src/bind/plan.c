@@ -13,6 +13,7 @@
 #include "bind/bind.h"
 #include "bind/chunk.h"
 #include "bind/gen.h"
+#include "bind/guard.h"
 #include "bind/hold.h"
 #include "bind/planfiles.h"
 #include "bind/rng.h"
@@ -24,6 +25,7 @@
 /* Texts are made for the run's tokenizer: exact where it is known, else four bytes a token. */
 static int open_state(lua_State *L, const char *script_dir) {
   bind_open(L, script_dir);
+  bind_keep_stdout(L);
   const struct state *s = state_of(L);
   const struct fleet *f = s ? s->options.fleet : NULL;
   if (f && f->tokenizer && strcmp(f->tokenizer, "bytes") == 0)

@@ -195,6 +195,12 @@ static void on_count(lua_State *L, lua_Debug *ar) {
   lua_error(L);
 }
 
+void state_check_time(lua_State *L) {
+  lua_Debug ar = {.event = LUA_HOOKCOUNT};
+  if (state_of(L))
+    on_count(L, &ar);
+}
+
 void state_enter(struct state *s, struct vu *vu) {
   s->running = vu;
   s->entered_ns = loop_refresh(s->options.loop);

@@ -112,6 +112,9 @@ void state_push_users(struct lua_State *L);
 /* Around every entry into Lua: starts the clock of the runaway check. */
 void state_enter(struct state *s, struct vu *vu);
 void state_leave(struct state *s);
+/* For C functions that may take long, in place of the count hook, which does not run in them: a
+ * look at the clock; raises when what runs must stop. Nothing in a state that is no run's. */
+void state_check_time(struct lua_State *L);
 /* Whether what runs must not go on, whatever a pcall says: it ran away, or its user was cancelled.
  */
 bool state_must_stop(struct state *s);

@@ -1,5 +1,10 @@
 """What scripts may do to the engine from inside: join texts at any depth, block, run away, fill the memory, print."""
-from harness import RELAXED, eq, has, main
+import json
+import os
+import subprocess
+import time
+
+from harness import PERIGEE, RELAXED, eq, has, main
 
 HEAD = """
 local perigee = require "perigee"
@@ -55,6 +60,125 @@ def test_texts_are_joined_at_any_depth(work):
 """, DEEP + "all()\n"), timeout=240)
     has(result.err, "child 7")
     eq(result.status, 0, result.err)
+
+
+ENDLESS = {
+    "a handler of xpcall": "xpcall(function() while true do end end, function() while true do end end)",
+    "a handler on a plain error": "xpcall(error, function() while true do end end)",
+    "a handler inside a handler":
+        "xpcall(error, function() xpcall(error, function() while true do end end) while true do end end)",
+    "string.rep": 'while true do local _ = ("x"):rep(2^26) end',
+    "table.concat": 'local t = {} for i = 1, 2e6 do t[i] = "xxxxxxxx" end while true do table.concat(t) end',
+    "table.move": "while true do table.move({}, 1, 1e8, 2) end",
+    "string.gsub": 'local s = ("x"):rep(2^24) while true do s:gsub("y", "z") end',
+    "__close of a coroutine that was stopped": """
+      local co = coroutine.create(function()
+        local _ <close> = setmetatable({}, { __close = function() while true do end end })
+        while true do end
+      end)
+      pcall(coroutine.resume, co)
+      pcall(coroutine.close, co)""",
+    "__close in coroutine.wrap": """
+      coroutine.wrap(function()
+        local _ <close> = setmetatable({}, { __close = function() while true do end end })
+        while true do end
+      end)()""",
+    "__close on the way out": """
+      local _ <close> = setmetatable({}, { __close = function() while true do end end })
+      while true do end""",
+    "__tostring of an error": "error(setmetatable({}, { __tostring = function() while true do end end }))",
+    "__concat": "local x = setmetatable({}, { __concat = function() while true do end end }) return x .. x",
+}
+
+
+def test_what_never_waits_is_stopped(work):
+    for name, code in ENDLESS.items():
+        began = time.monotonic()
+        result = run(work, plan(code), "--runaway", "0.2s", timeout=30)
+        took = time.monotonic() - began
+        has(result.err, "without waiting, so it was stopped", name)
+        has(result.err, "s.lua:", name)
+        assert took < 15, f"{name}: took {took:.1f} s"
+        eq(result.summary["sessions"]["failed"], 1, name)
+
+
+def test_a_stopped_coroutine_is_not_closed_later(work):
+    """Another user closes it: its __close would run with hooks off."""
+    result = run(work, plan("""
+    if vu.session == 0 then
+      co = coroutine.create(function()
+        local _ <close> = setmetatable({}, { __close = function() while true do end end })
+        while true do end
+      end)
+      coroutine.resume(co)
+    end
+    vu:log(coroutine.close(co))
+""", load="perigee.closed { users = 1, sessions = 2 }"), "--runaway", "0.2s", timeout=30)
+    has(result.err, "session=1 false this coroutine was stopped")
+
+
+WAITING = {
+    'os.execute "sleep 9"': "os.execute in a session",
+    'io.popen "sleep 9"': "io.popen in a session",
+    "io.read()": "io.read of a pipe or terminal in a session",
+    "io.lines()": "io.lines of a pipe or terminal in a session",
+    "io.stdin:read()": "file:read of a pipe or terminal in a session",
+    "io.stdin:lines()": "file:lines of a pipe or terminal in a session",
+    'io.open("fifo")': "io.open of a pipe in a session",
+    'io.lines("fifo")': "io.lines of a pipe in a session",
+    'io.input("fifo")': "io.input of a pipe in a session",
+    "pipe:read()": "file:read of a pipe or terminal in a session",
+    "pipe:close()": "file:close of a pipe or terminal in a session",
+    "io.close(pipe)": "io.close of a pipe or terminal in a session",
+    "for l in pipe_lines do end": "a line of a pipe or terminal in a session",
+    'require "late"': "require 'late' would read a file while all other users wait",
+    'dofile "late.lua"': "dofile 'late.lua' would read a file",
+    'loadfile "late.lua"': "loadfile 'late.lua' would read a file",
+}
+
+
+def test_nothing_waits_behind_the_loop_s_back(work):
+    os.mkfifo(os.path.join(work.path, "fifo"))
+    work.write("late.lua", "return 1")
+    work.write("plain.txt", "one\ntwo\n")
+    calls = "".join(f"""
+    do
+      local ok, err = pcall(function() {code} end)
+      vu:log(ok, err)
+    end""" for code in WAITING)
+    work.write("s.lua", plan(calls + """
+    for line in io.lines("plain.txt") do vu:log("plain", line) end
+    local f <close> = io.open("plain.txt")
+    vu:log("plain", f:read("n"), f:read("a"))
+    local null = io.open("/dev/null") vu:log("null", null:read("a")) null:close()
+    vu:log("is there a shell", os.execute())
+""", """
+pipe = io.popen("echo loaded; sleep 0.1; echo more")
+pipe_lines = pipe:lines()
+assert(pipe_lines() == "loaded" and os.execute("true"))
+"""))
+    held_open, ours = os.pipe()
+    result = work.finish(subprocess.Popen(
+        [PERIGEE, "run", "s.lua", "--sim", "1", *RELAXED], cwd=work.path, stdin=held_open, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE), 30)
+    os.close(held_open)
+    os.close(ours)
+    for code, text in WAITING.items():
+        has(result.err, text, code)
+    eq(result.err.count("session=0 false "), len(WAITING), result.err)
+    eq(result.err.count("do it at the top of the script"), len(WAITING) - 3)
+    eq(result.err.count("load it at the top of the script"), 3)
+    for text in ("plain one", "plain two", "null", "is there a shell true"):
+        has(result.err, text)
+    eq(result.status, 0, result.err)
+
+
+def test_standard_output_is_the_run_s(work):
+    result = run(work, plan('io.write("out ") io.stdout:write("of ") print("session") io.output():write("x\\n")',
+                            'io.write("top\\n") print "top"\n'), "--json")
+    json.loads(result.out)
+    for text in ("top\n", "out of ", "session"):
+        has(result.err, text)
 
 
 main(globals())
