@@ -49,6 +49,11 @@ int cmd_need_descriptors(size_t need, const char *what, struct err *err) {
 int cmd_lua_main(const char *name, const char *module, int argc, char **argv) {
   struct err err = {0};
   int status = 0;
+  for (int i = 0; i < argc; i++)
+    if (!argv[i][0]) {
+      err_set(&err, ERR_INVALID, "argument %d is empty; see `perigee %s --help`", i + 1, name);
+      return cmd_fail(name, EXIT_USAGE, &err);
+    }
   int rc = script_main(module, argc, argv, &status, &err);
   if (rc)
     return cmd_fail(name, 1, &err);

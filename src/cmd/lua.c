@@ -2,6 +2,7 @@
  * module. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "bind/script.h"
 #include "cmd/cmd.h"
@@ -25,6 +26,12 @@ int cmd_lua(int argc, char **argv) {
   }
   if (argc > 0 && argv[0][0] == '-' && argv[0][1]) {
     err_set(&err, ERR_INVALID, "unknown option %s; see `perigee lua --help`", argv[0]);
+    return cmd_fail("lua", EXIT_USAGE, &err);
+  }
+  struct stat st;
+  if (argc > 0 && strcmp(argv[0], "-") != 0 &&
+      (!argv[0][0] || stat(argv[0], &st) != 0 || S_ISDIR(st.st_mode))) {
+    err_set(&err, ERR_NOT_FOUND, "\"%s\" is no file to read; see `perigee lua --help`", argv[0]);
     return cmd_fail("lua", EXIT_USAGE, &err);
   }
   int rc = argc > 0 ? script_file(argv[0], argc - 1, argv + 1, &err) : script_prompt(&err);

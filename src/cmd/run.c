@@ -1,5 +1,6 @@
 /* run.c: `perigee run`: reads the script, makes sure there is a fleet, runs, and hands over to
  * runend.c. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,6 +92,10 @@ static void find_script(struct runjob *job) {
 
 static int read_script(struct runjob *job, struct err *err) {
   find_script(job);
+  if (access(job->script, F_OK) != 0 && errno == ENOENT)
+    return err_set(err, ERR_NOT_FOUND,
+                   "there is no file %s and no scenario of that name; see `perigee list`",
+                   job->script);
   int rc = split_sets(job, err);
   if (rc)
     return rc;
@@ -113,7 +118,13 @@ static int find_fleet(struct runjob *job, struct err *err) {
   int rc = fleet_options_build(&job->options.fleet, &job->fleet, err);
   if (rc)
     return rc;
-  bool given = job->fleet.n_replicas || job->fleet.gateway || job->options.sim;
+  const struct run_options *o = &job->options;
+  bool given = job->fleet.n_replicas || job->fleet.gateway || o->sim;
+  if (!given && job->plan.n_targets && (o->profile || o->sim_sets.n || o->faults.n || o->truth))
+    return err_set(err, ERR_INVALID,
+                   "--profile, --sim-set, --fault and --truth are for the built-in fleet, and the "
+                   "plan (%s) has its own target; --sim %d takes the built-in fleet instead",
+                   job->plan.where, RUN_SIM_REPLICAS);
   for (size_t i = 0; i < job->plan.n_targets && !rc && !given; i++) {
     rc = fleet_add_replica(&job->fleet, job->plan.targets[i], err);
     if (rc)

@@ -99,8 +99,9 @@ static struct value banner(const struct runjob *job) {
     describe_fleet(job, text, sizeof text);
     add_banner(&list, "fleet", "%s", text);
   } else {
-    add_banner(&list, "fleet", "built-in simulated fleet: %lld replicas of profile %s (simulated)",
-               (long long)(job->options.sim ? job->options.sim : RUN_SIM_REPLICAS),
+    int64_t n = job->options.sim ? job->options.sim : RUN_SIM_REPLICAS;
+    add_banner(&list, "fleet", "built-in simulated fleet: %lld replica%s of profile %s (simulated)",
+               (long long)n, n == 1 ? "" : "s",
                job->options.profile ? job->options.profile : "tiny");
     own = true;
   }

@@ -16,8 +16,6 @@
 #include "out/writer.h"
 #include "run/run.h"
 
-#define RUN_SIM_REPLICAS 3 /* of the built-in fleet, unless --sim says otherwise */
-
 struct runjob {
   struct run_options options;
   struct options_list args; /* args.items[0]: the script */

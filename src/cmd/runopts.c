@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "sim/simfleet.h"
+
 #define AT(field) offsetof(struct run_options, field)
 
 static const struct options_spec specs[] = {
@@ -74,6 +77,38 @@ const struct options_command run_command = {
     .n_ranges = ARRAY_LEN(ranges),
 };
 
+/* Here already, under the names that these options have here: a child would say it under its own.
+ */
+static int check_fault(const struct run_options *o, const char *text, struct err *err) {
+  struct fault fault;
+  char *replica;
+  int rc = simfleet_parse_fault(text, &replica, &fault, err);
+  size_t n = o->sim ? (size_t)o->sim : RUN_SIM_REPLICAS;
+  bool found = rc || !replica || strcmp(replica, "*") == 0;
+  for (size_t i = 0; i < n && !found; i++)
+    found = simfleet_names(replica, i);
+  if (!found)
+    rc = err_set(err, ERR_NOT_FOUND, "no replica \"%.60s\"; there are r0 to r%zu", replica, n - 1);
+  mem_free(replica);
+  return rc ? err_prefix(err, "--fault") : 0;
+}
+
+static int check_sim(const struct run_options *o, struct err *err) {
+  struct simconfig config;
+  if (simconfig_init(&config, o->profile ? o->profile : SIMCONFIG_DEFAULT_PROFILE, err))
+    return err_prefix(err, "--profile");
+  int rc = 0;
+  for (size_t i = 0; i < o->sim_sets.n && !rc; i++)
+    rc = simconfig_set(&config, o->sim_sets.items[i], err);
+  if (!rc)
+    rc = simconfig_check(&config, err);
+  if (rc)
+    return err_prefix(err, "--sim-set");
+  for (size_t i = 0; i < o->faults.n && !rc; i++)
+    rc = check_fault(o, o->faults.items[i], err);
+  return rc;
+}
+
 static int check(const struct run_options *o, struct err *err) {
   if (o->exit_codes && strcmp(o->exit_codes, "bisect") != 0)
     return err_set(err, ERR_INVALID, "--exit-codes: \"%s\" is not known; the one form is bisect",
@@ -86,7 +121,7 @@ static int check(const struct run_options *o, struct err *err) {
     return err_set(err, ERR_INVALID,
                    "--sim, --profile, --sim-set, --fault and --truth are for the built-in fleet, "
                    "and servers of your own are given");
-  return 0;
+  return elsewhere ? 0 : check_sim(o, err);
 }
 
 int run_options_parse(int argc, char **argv, struct run_options *o, struct options_list *args,

@@ -5,6 +5,8 @@
 #include "cmd/fleetopts.h"
 #include "out/checks.h"
 
+#define RUN_SIM_REPLICAS 3 /* of the built-in fleet, unless --sim says otherwise */
+
 struct run_options {
   struct fleet_options fleet;
   /* the built-in fleet */

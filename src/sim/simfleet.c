@@ -92,41 +92,56 @@ int simfleet_stop(struct simfleet *f) {
 }
 
 struct simhost *simfleet_find(const struct simfleet *f, const char *replica) {
-  for (size_t i = 0; i < f->n_hosts; i++) {
-    const char *id = f->hosts[i]->id;
-    if (strcmp(replica, id) == 0 || strcmp(replica, id + 1) == 0)
+  for (size_t i = 0; i < f->n_hosts; i++)
+    if (simfleet_names(replica, i))
       return f->hosts[i];
-  }
   return NULL;
 }
 
-int simfleet_add_fault(struct simfleet *f, const char *replica, const char *spec, struct err *err) {
-  struct fault fault;
-  int rc = faults_parse(spec, &fault, err);
-  if (rc)
-    return rc;
+static int add_fault(struct simfleet *f, const char *replica, const struct fault *fault,
+                     struct err *err) {
   if (!replica || strcmp(replica, "*") == 0) {
     for (size_t i = 0; i < f->n_hosts; i++)
-      simhost_add_fault(f->hosts[i], &fault);
+      simhost_add_fault(f->hosts[i], fault);
     return 0;
   }
   struct simhost *h = simfleet_find(f, replica);
   if (!h)
     return err_set(err, ERR_NOT_FOUND, "no replica \"%s\"; there are r0 to r%zu", replica,
                    f->n_hosts - 1);
-  simhost_add_fault(h, &fault);
+  simhost_add_fault(h, fault);
   return 0;
 }
 
-int simfleet_add_fault_text(struct simfleet *f, const char *text, struct err *err) {
+int simfleet_add_fault(struct simfleet *f, const char *replica, const char *spec, struct err *err) {
+  struct fault fault;
+  int rc = faults_parse(spec, &fault, err);
+  return rc ? rc : add_fault(f, replica, &fault, err);
+}
+
+int simfleet_parse_fault(const char *text, char **replica, struct fault *out, struct err *err) {
   /* A colon before the first space or equals sign ends a replica's name. */
   size_t len = strcspn(text, ": =");
-  if (text[len] != ':')
-    return simfleet_add_fault(f, NULL, text, err);
-  char *replica = mem_strndup(text, len);
-  int rc = simfleet_add_fault(f, replica, text + len + 1, err);
+  bool named = text[len] == ':';
+  int rc = faults_parse(named ? text + len + 1 : text, out, err);
+  *replica = named && !rc ? mem_strndup(text, len) : NULL;
+  return rc;
+}
+
+int simfleet_add_fault_text(struct simfleet *f, const char *text, struct err *err) {
+  struct fault fault;
+  char *replica;
+  int rc = simfleet_parse_fault(text, &replica, &fault, err);
+  if (!rc)
+    rc = add_fault(f, replica, &fault, err);
   mem_free(replica);
   return rc;
+}
+
+bool simfleet_names(const char *replica, size_t index) {
+  char id[24];
+  snprintf(id, sizeof id, "r%zu", index);
+  return strcmp(replica, id) == 0 || strcmp(replica, id + 1) == 0;
 }
 
 struct value simfleet_describe(const struct simfleet *f) {

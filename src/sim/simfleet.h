@@ -52,6 +52,13 @@ NODISCARD int simfleet_add_fault(struct simfleet *f, const char *replica, const 
 /* "[REPLICA:]SPEC", as the command line has it. */
 NODISCARD int simfleet_add_fault_text(struct simfleet *f, const char *text, struct err *err);
 
+/* What that text says, before there is a fleet; *replica (to be freed) is NULL where none is named.
+ */
+NODISCARD int simfleet_parse_fault(const char *text, char **replica, struct fault *out,
+                                   struct err *err);
+/* Whether "r2" or "2" is the replica with this number, from 0. */
+bool simfleet_names(const char *replica, size_t index);
+
 /* {"replicas":[{"id","url"}…],"admin":{"url","token"},"model","profile","tokenizer":"bytes",
  * "max_model_len","block_size","kv_blocks","simulated":true}: the line of --announce. */
 struct value simfleet_describe(const struct simfleet *f);

@@ -1,5 +1,6 @@
 """Bad input: one clear message with the file and line or the option, a hint, the right exit status; nothing hangs."""
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -344,6 +345,69 @@ def test_fleet_files(work):
         eq(result.status, 2, f"{text}: {result.err}")
         has(result.err, "--fleet fleet.lua: ")
         has(result.err, part)
+
+
+def test_options_name_themselves_what_was_given_and_what_is_allowed(work):
+    work.write("s.lua", one_turn())
+    work.write("t.lua", one_turn().replace("perigee.plan {", 'perigee.plan { target = "http://127.0.0.1:1",'))
+    os.mkdir(os.path.join(work.path, "folder"))
+    cases = [
+        (("--workers", "0"), '--workers: "0" is not a whole number (1 to 1024)'),
+        (("--workers", "1025"), '--workers: "1025"'), (("--workers", "2s"), '--workers: "2s"'),
+        (("--workers", "-1"), '--workers: "-1"'), (("--workers", "two"), '--workers: "two"'),
+        (("--workers", "1e99"), '--workers: "1e99"'), (("--workers", "1.5"), '--workers: "1.5"'),
+        (("--sim", "0"), '--sim: "0" is not a whole number (1 to 4096)'), (("--sim", "5000"), '--sim: "5000"'),
+        (("--seed", "-1"), '--seed: "-1" is not a whole number (0 or more)'), (("--seed", "1e30"), '--seed: "1e30"'),
+        (("--runaway", "0"), '--runaway: "0" is not a time'), (("--runaway", "5%"), '--runaway: "5%" is not a time'),
+        (("--runaway", "-2s"), '--runaway: "-2s"'), (("--runaway", "99d"), "(1.00 ms to 24h 00m)"),
+        (("--limit", "foo"), 'unknown check "foo"; there are schedule_lag_p99, wake_lag_p99'),
+        (("--limit", "wake_lag=1"), "did you mean wake_lag_p99?"),
+        (("--limit", "wake_lag_p99"), "is not CHECK=VALUE"), (("--limit", "wake_lag_p99=5%"), "a time"),
+        (("--limit", "wake_lag_p99=-1"), "wake_lag_p99"),
+        (("--profile", "tinny"), "--profile: "), (("--profile", "tinny"), "did you mean tiny?"),
+        (("--sim-set", "kv_blocks=0"), "--sim-set: kv_blocks=0: a whole number from 1 to"),
+        (("--sim-set", "kv_blocks"), "--sim-set: "), (("--sim-set", "decode_seq=-1s"), "--sim-set: decode_seq=-1s: a time"),
+        (("--fault", "emty"), "--fault: "), (("--fault", "r5:empty"), '--fault: no replica "r5"; there are r0 to r2'),
+        (("--set", "x"), "--set: "), (("--set", "=x"), "--set: "), (("--header", "x"), "--header: "),
+        (("--header", ": x"), "--header: "), (("--replica", "a=b=c"), "--replica: "), (("--gateway", "x"), "--gateway: "),
+        (("--replica", "http://a", "--metrics", "b=http://c"), '--metrics: there is no replica "b"'),
+        (("--replica", "http://a", "--metrics", "x"), "--metrics: "), (("--tokenizer", "gpt2"), "--tokenizer gpt2"),
+        (("--api-key-env", "NO_SUCH_VARIABLE"), "--api-key-env: the variable NO_SUCH_VARIABLE is not set"),
+        (("--fleet", "nosuch.lua"), "--fleet nosuch.lua: "), (("--fleet", "folder"), "--fleet folder: "),
+        (("--fleet", "s.lua"), "--fleet s.lua: "), (("--no-preflight",), "--no-preflight needs --model"),
+        (("--exit-codes", "x"), "--exit-codes: "), (("--replica", "http://a", "--sim", "2"), "--sim, --profile"),
+    ]
+    for args, text in cases:
+        result = work.perigee("run", "s.lua", *args, timeout=20)
+        eq(result.status, 2, f"{args}: {result.err}")
+        has(result.err, text, str(args))
+        assert result.err.startswith("perigee run: "), result.err
+    for option in ("--sim", "--fault", "--truth", "--profile", "--sim-set"):
+        if option != "--sim":
+            value = {"--fault": "empty", "--truth": "x", "--profile": "tiny", "--sim-set": "kv_blocks=10"}[option]
+            result = work.perigee("run", "t.lua", option, value)
+            eq(result.status, 2, f"{option}: {result.err}")
+            has(result.err, "has its own target")
+    for script in ("folder", "", "nosuch"):
+        result = work.perigee("run", script)
+        eq(result.status, 2, f"{script!r}: {result.err}")
+
+
+def test_empty_values(work):
+    """An empty word is no value of any option that takes one, in any command; nothing is written anywhere."""
+    work.write("s.lua", one_turn())
+    for command, first in (("run", ("s.lua",)), ("sim", ())):
+        options = re.findall(r"(?m)^  (--[a-z-]+) [^ ]", work.perigee(command, "--help").out)
+        assert len(options) > 8, options
+        for option in options:
+            for args in ((option, ""), (option + "=",)):
+                result = work.perigee(command, *first, *args, timeout=20)
+                eq(result.status, 2, f"{command} {args}: {result.err}")
+                has(result.err, f"{option}: the value is empty")
+    for command in ("run", "sim", "list", "new", "types", "test", "lua"):
+        result = work.perigee(command, "")
+        eq(result.status, 2, f"{command}: {result.err}")
+    eq(sorted(os.listdir(work.path)), ["s.lua"])
 
 
 def test_help_lists_every_command(work):
