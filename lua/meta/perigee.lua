@@ -169,7 +169,7 @@ function Vu:now() end
 ---@field api? "chat"|"completions"|"responses" a whole JSON reply of that kind is expected
 ---@field sched? number when it was due, on the clock of `vu:now()`; default: the end of what this user waited for
 ---@field max_body? integer limit of a plain reply's body, bytes; default 64 MiB
----@field redirects? boolean follow them (uses the slower transport)
+---@field redirects? boolean follow them (uses the slower transport); to another origin only Accept, Content- and User-Agent headers go along
 ---@field compressed? boolean accept compression (uses the slower transport)
 ---@field tags? table<string, string|number|boolean> for this row, over those of `vu:tag`
 ---@field turn? integer kept by conversations

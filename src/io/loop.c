@@ -42,6 +42,11 @@ uint64_t loop_refresh(struct loop *loop) {
   return loop->now_ns = clock_ns();
 }
 
+uint64_t loop_wakeup(struct loop *loop) {
+  loop_now(loop);
+  return loop->running ? loop->woke_ns : clock_ns();
+}
+
 int64_t loop_realtime_offset(const struct loop *loop) {
   return loop->offset_ns;
 }

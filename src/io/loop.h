@@ -32,6 +32,9 @@ void loop_stop(struct loop *loop);
 uint64_t loop_now(const struct loop *loop);
 /* Reads the clock again and returns it; for stamps that must be exact (start, sent). */
 uint64_t loop_refresh(struct loop *loop);
+/* When the present wake-up began: the same value for all that runs in it. Outside loop_run it reads
+ * the clock. */
+uint64_t loop_wakeup(struct loop *loop);
 /* REALTIME − MONOTONIC in ns, measured now and then; to convert kernel stamps. */
 int64_t loop_realtime_offset(const struct loop *loop);
 

@@ -56,6 +56,28 @@ static int on_close(void *user, curl_socket_t fd) {
   return close(fd);
 }
 
+/* Whether libcurl is about to ask the target's own origin. */
+static bool at_home(const struct flight *f) {
+  char *text = NULL;
+  struct url url;
+  curl_easy_getinfo(f->easy, CURLINFO_EFFECTIVE_URL, &text);
+  const char *host = text ? strstr(text, "://") : NULL;
+  if (!host || url_parse(text, (size_t)(host + 3 - text) + strcspn(host + 3, "/?#"), &url, NULL))
+    return false;
+  const struct url *own = &f->target->url;
+  bool same = url.tls == own->tls && url.port == own->port && strcmp(url.host, own->host) == 0;
+  url_free(&url);
+  return same;
+}
+
+/* A redirect leads on. Keys are for the one they were given for: libcurl itself keeps back
+ * Authorization and Cookie alone, and a key may stand in any header. The list is read when the
+ * request is written, which is after this. */
+static void follow(struct flight *f) {
+  http_exchange_hop(f->x);
+  curl_easy_setopt(f->easy, CURLOPT_HTTPHEADER, at_home(f) ? f->headers : f->abroad);
+}
+
 /* A connection is ready. Called again for a redirect, and when libcurl found an idle connection
  * closed and repeats the request on another. */
 static int on_ready(void *user, char *ip, char *local_ip, int port, int local_port) {
@@ -67,8 +89,12 @@ static int on_ready(void *user, char *ip, char *local_ip, int port, int local_po
   struct loop *loop = x->client->loop;
   long connects = 0;
   curl_easy_getinfo(f->easy, CURLINFO_NUM_CONNECTS, &connects);
-  if (f->connected_once && !f->head_seen)
+  if (f->connected_once && !f->head_seen) {
     http_exchange_restart(x, loop_refresh(loop));
+    f->retried = true;
+  } else if (f->head_seen) {
+    follow(f);
+  }
   bool reused = connects == 0;
   if (!f->head_seen)
     http_exchange_connected(x, reused ? x->request->stamp_ns[STAMP_START] : loop_refresh(loop),
@@ -124,38 +150,90 @@ static int on_seek(void *user, curl_off_t offset, int origin) {
   return CURL_SEEKFUNC_OK;
 }
 
+static size_t refuse(struct flight *f, const char *why) {
+  f->refused = why;
+  return 0;
+}
+
+/* h1.c and llhttp take no such reply either. HTTP/2 has its own rules, which nghttp2 knows. */
+static const char *status_line(struct flight *f, const char *line, size_t len) {
+  const char *space = memchr(line, ' ', len);
+  f->status = space ? atoi(space + 1) : 0;
+  f->in_head = true;
+  f->has_length = f->is_chunked = false;
+  http_exchange_head(f->x);
+  if (!f->target->http2 && strncmp(line, "HTTP/1.", 7) != 0)
+    return "its version is not HTTP/1";
+  return f->status == 101 ? "it wants to switch protocols" : NULL;
+}
+
+static const char *framing_header(struct flight *f, const char *name, size_t name_len,
+                                  const char *value, size_t len) {
+  if (name_len == 14 && strncasecmp(name, "content-length", 14) == 0) {
+    if (f->has_length)
+      return "it has more than one Content-Length";
+    if (!len || strspn(value, "0123456789") < len)
+      return "its Content-Length is no number";
+    f->has_length = true;
+  } else if (name_len == 17 && strncasecmp(name, "transfer-encoding", 17) == 0) {
+    if (http_odd_transfer_coding(value, len))
+      return "its Transfer-Encoding is one that nobody asked for";
+    f->is_chunked = true;
+  }
+  return f->has_length && f->is_chunked ? "it has both a Content-Length and a Transfer-Encoding"
+                                        : NULL;
+}
+
+/* One header without its line break. */
+static const char *take_header(struct flight *f, const char *line, size_t len) {
+  struct http_exchange *x = f->x;
+  const char *colon = memchr(line, ':', len), *end = line + len;
+  if (!colon)
+    return NULL;
+  const char *value = colon + 1;
+  while (value < end && (*value == ' ' || *value == '\t'))
+    value++;
+  while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
+    end--;
+  size_t name_len = (size_t)(colon - line), value_len = (size_t)(end - value);
+  const char *wrong = framing_header(f, line, name_len, value, value_len);
+  if (wrong)
+    return wrong;
+  bool fits = http_exchange_header_name(x, line, name_len) == 0 &&
+              http_exchange_header_name_end(x) == 0 &&
+              http_exchange_header_value(x, value, value_len) == 0 &&
+              http_exchange_header_value_end(x) == 0;
+  return fits ? NULL : "its headers are too long";
+}
+
 static size_t on_header(char *line, size_t size, size_t n, void *user) {
   struct flight *f = user;
   struct http_exchange *x = f->x;
   size_t len = size * n, whole = len;
+  const char *wrong = NULL;
+  bool begins = !f->head_seen && !f->in_head;
   f->in_bytes += len;
   flight_note(f);
+  if (http_exchange_count_head(x, len))
+    return refuse(f, f->head_seen ? "its trailers are too long" : "its headers are too long");
+  bool proper = len >= 2 && line[len - 2] == '\r' && line[len - 1] == '\n';
   while (len && (line[len - 1] == '\r' || line[len - 1] == '\n'))
     len--;
-  if (len >= 5 && memcmp(line, "HTTP/", 5) == 0) {
-    const char *space = memchr(line, ' ', len);
-    f->status = space ? atoi(space + 1) : 0;
-    http_exchange_head(x);
-    return whole;
-  }
-  if (len == 0) {
+  if (begins && len >= 5 && memcmp(line, "HTTP/", 5) == 0) {
+    wrong = status_line(f, line, len);
+  } else if (f->in_head && len == 0) {
+    f->in_head = false;
     if (f->status >= 200) {
       f->head_seen = true;
+      f->heads++;
       http_exchange_headers_done(x, f->status, &f->shard->read);
     }
-    return whole;
+  } else if (f->in_head) { /* else a trailer, which is not kept */
+    wrong = take_header(f, line, len);
   }
-  const char *colon = memchr(line, ':', len);
-  if (!colon)
-    return whole;
-  const char *value = colon + 1, *end = line + len;
-  while (value < end && (*value == ' ' || *value == '\t'))
-    value++;
-  bool fits = http_exchange_header_name(x, line, (size_t)(colon - line)) == 0 &&
-              http_exchange_header_name_end(x) == 0 &&
-              http_exchange_header_value(x, value, (size_t)(end - value)) == 0 &&
-              http_exchange_header_value_end(x) == 0;
-  return fits ? whole : 0;
+  if (!wrong && !proper)
+    wrong = "a line of its head does not end with CR LF";
+  return wrong ? refuse(f, wrong) : whole;
 }
 
 static size_t on_body(char *data, size_t size, size_t n, void *user) {
@@ -172,6 +250,7 @@ void flight_free(struct flight *f) {
   curl_url_cleanup(f->url);
   curl_slist_free_all(f->pinned);
   curl_slist_free_all(f->headers);
+  curl_slist_free_all(f->abroad);
   buf_free(&f->gather);
   buf_free(&f->small);
   mem_free(f);
@@ -193,8 +272,9 @@ struct flight *flight_new(void) {
  */
 static void settle(struct flight *f, struct http_target *t) {
   CURL *e = f->easy;
-  if (f->target == t && f->pin_serial == t->pin_serial)
+  if (f->target == t && f->pin_serial == t->pin_serial && !f->retried)
     return;
+  f->retried = false;
   curl_easy_reset(e);
   curl_slist_free_all(f->pinned);
   f->target = t;
@@ -244,6 +324,18 @@ static bool is_bodiless(const struct http_exchange *x) {
   return !x->body_bytes && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0);
 }
 
+/* Headers that say something of the body or of what is wanted, and of nobody. */
+static bool is_harmless(const char *line) {
+  return strncasecmp(line, "accept", 6) == 0 || strncasecmp(line, "content-", 8) == 0 ||
+         strncasecmp(line, "user-agent:", 11) == 0 || strncasecmp(line, "expect:", 7) == 0;
+}
+
+static void add_header(struct flight *f, const char *line) {
+  f->headers = curl_slist_append(f->headers, line);
+  if (f->x->request->follow_redirects && is_harmless(line))
+    f->abroad = curl_slist_append(f->abroad, line);
+}
+
 /* The caller's headers, and switches for those that libcurl would add. To libcurl "Name:" means
  * removal and "Name;" an empty value. */
 static void set_headers(struct flight *f) {
@@ -252,7 +344,8 @@ static void set_headers(struct flight *f) {
   struct buf line;
   buf_init(&line, BUF_MAX_OWN);
   curl_slist_free_all(f->headers);
-  f->headers = NULL;
+  curl_slist_free_all(f->abroad);
+  f->headers = f->abroad = NULL;
   for (const char *p = r->headers; p && *p;) {
     const char *end = strstr(p, "\r\n");
     buf_reset(&line);
@@ -263,13 +356,13 @@ static void set_headers(struct flight *f) {
       line.data[colon] = ';';
       line.data[colon + 1] = '\0';
     }
-    f->headers = curl_slist_append(f->headers, line.data);
+    add_header(f, line.data);
     p = end + 2;
   }
   if (!typed && !is_bodiless(f->x))
-    f->headers = curl_slist_append(f->headers, "Content-Type:");
+    add_header(f, "Content-Type:");
   if (f->x->body_bytes > SMALL_BODY) /* libcurl asks "may I?" from a megabyte on */
-    f->headers = curl_slist_append(f->headers, "Expect:");
+    add_header(f, "Expect:");
   buf_free(&line);
   curl_easy_setopt(f->easy, CURLOPT_HTTPHEADER, f->headers);
 }
@@ -315,6 +408,9 @@ void flight_prepare(struct flight *f) {
   f->status = f->os_errno = 0;
   f->connects = 0;
   f->inlined = f->connected_once = f->head_seen = f->handed = f->finished = false;
+  f->in_head = false;
+  f->heads = 0;
+  f->refused = NULL;
   f->said[0] = '\0';
   buf_reset(&f->gather);
   settle(f, f->x->target);

@@ -22,6 +22,7 @@ struct flight {        /* one request on its way */
   void *easy, *url;           /* CURL, CURLU */
   struct http_target *target; /* whose settings the handle has */
   struct curl_slist *pinned, *headers;
+  struct curl_slist *abroad; /* the headers that go along to another origin */
   uint32_t pin_serial;
   struct buf gather; /* body bytes of this action */
   struct buf small;  /* a small request body of several parts, put together */
@@ -33,9 +34,13 @@ struct flight {        /* one request on its way */
   int result;    /* CURLcode */
   long connects; /* connections made for this request so far */
   int status, os_errno;
+  const char *refused; /* what the reply is not taken for; NULL: nothing is wrong with it */
+  unsigned heads;      /* of final replies: redirects, and the last one */
   bool noted;
   bool connected_once, head_seen; /* tell a repeated attempt from a redirect */
-  bool handed;                    /* libcurl has the whole request; `sent` is still to be told */
+  bool in_head, has_length, is_chunked;
+  bool retried; /* libcurl counts repeated attempts and forgets to begin anew */
+  bool handed;  /* libcurl has the whole request; `sent` is still to be told */
   bool finished;
   char said[256]; /* CURL_ERROR_SIZE */
 };

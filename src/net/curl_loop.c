@@ -77,11 +77,26 @@ static void act(struct curl_loop *k, int fd, int flags, uint64_t stamp_ns) {
   k->after(k);
 }
 
+/* An idle connection that talks. libcurl 7.88 looks whether a connection lives, not whether it says
+ * anything, and would take the bytes for the reply to the next request. Taken away and shut down
+ * it is dead to it. Records of TLS (types 20 to 23) may be session tickets and are left alone. */
+static void silence(struct curl_loop *k, int fd) {
+  unsigned char first;
+  char sink[4096];
+  if (recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1 || (first >= 20 && first <= 23))
+    return;
+  k->client->stats.unasked_bytes++;
+  while (recv(fd, sink, sizeof sink, MSG_DONTWAIT) > 0)
+    ;
+  shutdown(fd, SHUT_RDWR);
+}
+
 static void on_ready(struct loop_fd *watch, void *user, unsigned events, uint64_t stamp_ns) {
   struct curl_fd *f = user;
   struct curl_loop *k = f->owner;
   int fd = loop_fd_number(watch);
-  if (!f->wanted) { /* an idle connection: libcurl looks at it before it uses it again */
+  if (!f->wanted) { /* idle: libcurl looks whether it lives before it uses it again */
+    silence(k, fd);
     loop_fd_close(f->watch);
     f->watch = NULL;
     return;

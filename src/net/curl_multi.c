@@ -148,12 +148,53 @@ static enum http_break break_of(CURLcode rc, long os_errno, const char *said) {
   case CURLE_WEIRD_SERVER_REPLY:
   case CURLE_UNSUPPORTED_PROTOCOL:
   case CURLE_BAD_CONTENT_ENCODING:
+  case CURLE_OUT_OF_MEMORY: /* of the room that libcurl gives a line */
     return HTTP_BREAK_GARBLED;
   case CURLE_RECV_ERROR:
+    if (strstr(said, "chunked-encoding"))
+      return HTTP_BREAK_GARBLED;
     return os_errno == 0 || strstr(said, "unexpected eof") ? HTTP_BREAK_CLOSED : HTTP_BREAK_RESET;
   default:
     return HTTP_BREAK_RESET;
   }
+}
+
+static void tell_broken(struct flight *f, enum http_break how, const char *why) {
+  struct http_exchange *x = f->x;
+  struct http_read read = f->shard->read;
+  char text[CURL_FAILURE_BYTES];
+  snprintf(text, sizeof text, "%s", why ? why : "");
+  land(f);
+  http_exchange_broken(x, how, why ? text : NULL, &read);
+}
+
+/* Whether the redirect that came last led to no reply because its target was not reached. */
+static bool lost_on_the_way(const struct flight *f, CURLcode rc) {
+  long followed = 0;
+  if (!f->heads || rc == CURLE_OK)
+    return false;
+  curl_easy_getinfo(f->easy, CURLINFO_REDIRECT_COUNT, &followed);
+  return rc == CURLE_TOO_MANY_REDIRECTS || (f->head_seen && followed >= (long)f->heads);
+}
+
+/* It ends where it was sent: with the class of that connection; a chase without end is a connection
+ * that was never made. */
+static void tell_lost(struct flight *f, CURLcode rc) {
+  struct http_exchange *x = f->x;
+  char text[CURL_FAILURE_BYTES], whole[2 * CURL_FAILURE_BYTES], *url = NULL;
+  enum sample_error error = SAMPLE_CONNECT;
+  curl_easy_getinfo(f->easy, CURLINFO_EFFECTIVE_URL, &url);
+  if (rc == CURLE_TOO_MANY_REDIRECTS)
+    snprintf(text, sizeof text, "one redirect after the other (%u)", f->heads);
+  else if (rc == CURLE_UNSUPPORTED_PROTOCOL || rc == CURLE_URL_MALFORMAT)
+    snprintf(text, sizeof text, "that is no address of a server (%s)", f->said);
+  else
+    error = curl_setup_failure(x->target, f->easy, (int)rc, f->os_errno, f->said, text);
+  size_t n = url ? strcspn(url, "?") : 0;
+  snprintf(whole, sizeof whole, "redirected to %.*s: %s", (int)(n < 150 ? n : 150), url ? url : "",
+           text);
+  land(f);
+  http_exchange_fail(x, error, whole);
 }
 
 /* libcurl is done with the request. Runs `done`. */
@@ -162,9 +203,21 @@ static void tell_end(struct flight *f) {
   struct http_read read = f->shard->read;
   CURLcode rc = (CURLcode)f->result;
   char text[CURL_FAILURE_BYTES];
+  if (f->refused) {
+    tell_broken(f, HTTP_BREAK_GARBLED, f->refused);
+    return;
+  }
+  if (rc == CURLE_OK && !x->headers_done) { /* libcurl calls an end inside the head a success */
+    tell_broken(f, HTTP_BREAK_CLOSED, NULL);
+    return;
+  }
   if (rc == CURLE_OK) {
     land(f);
     http_exchange_end(x, &read);
+    return;
+  }
+  if (lost_on_the_way(f, rc)) {
+    tell_lost(f, rc);
     return;
   }
   bool connected = x->request->stamp_ns[STAMP_CONNECTED] != SAMPLE_NEVER;
@@ -179,10 +232,7 @@ static void tell_end(struct flight *f) {
   }
   long os_errno = 0;
   curl_easy_getinfo(f->easy, CURLINFO_OS_ERRNO, &os_errno);
-  enum http_break how = break_of(rc, os_errno, f->said);
-  snprintf(text, sizeof text, "%s", f->said[0] ? f->said : curl_easy_strerror(rc));
-  land(f);
-  http_exchange_broken(x, how, text, &read);
+  tell_broken(f, break_of(rc, os_errno, f->said), f->said[0] ? f->said : curl_easy_strerror(rc));
 }
 
 static void tell(struct flight *f) {

@@ -55,6 +55,16 @@ void http_exchange_head(struct http_exchange *x) {
   buf_reset(&x->request->response_headers);
 }
 
+int http_exchange_count_head(struct http_exchange *x, size_t n) {
+  x->head_bytes += n;
+  return x->head_bytes > HTTP_HEAD_MAX ? ERR_LIMIT : 0;
+}
+
+void http_exchange_hop(struct http_exchange *x) {
+  x->headers_done = false;
+  x->request->stamp_ns[STAMP_HEADERS] = SAMPLE_NEVER;
+}
+
 int http_exchange_header_name(struct http_exchange *x, const char *bytes, size_t len) {
   struct buf *b = &x->request->response_headers;
   size_t from = b->len;
@@ -116,6 +126,19 @@ static bool is_event_stream(const struct http_request *r) {
          (len == n || type[n] == ';' || type[n] == ' ');
 }
 
+bool http_odd_transfer_coding(const char *value, size_t len) {
+  return !(len == 7 && strncasecmp(value, "chunked", 7) == 0) &&
+         !(len == 8 && strncasecmp(value, "identity", 8) == 0);
+}
+
+/* libcurl takes out the encodings that were asked for, and no others. */
+static bool is_squeezed(const struct http_request *r) {
+  size_t len = 0;
+  const char *coding = http_response_header(r, "content-encoding", &len);
+  return coding && len && !r->accept_compressed &&
+         !(len == 8 && strncasecmp(coding, "identity", 8) == 0);
+}
+
 /* A reply that came before our clock said that the request was gone: it was gone by then. */
 static void bound_sent(struct http_request *r, uint64_t stamp) {
   if (r->stamp_ns[STAMP_SENT] != SAMPLE_NEVER && r->stamp_ns[STAMP_SENT] > stamp)
@@ -131,11 +154,12 @@ void http_exchange_headers_done(struct http_exchange *x, int status, const struc
   r->status = status;
   x->headers_done = true;
   x->event_stream = is_event_stream(r);
+  x->squeezed = is_squeezed(r);
   bool good = status >= 200 && status < 300;
   if (r->api == OPENAI_NONE)
     x->body = status >= 400 ? HTTP_BODY_CAPPED : HTTP_BODY_PLAIN;
   else if (good && x->event_stream)
-    x->body = HTTP_BODY_STREAM;
+    x->body = x->squeezed ? HTTP_BODY_CAPPED : HTTP_BODY_STREAM;
   else
     x->body = good && !r->expect_stream ? HTTP_BODY_PLAIN : HTTP_BODY_CAPPED;
 }
@@ -168,6 +192,16 @@ static void bound_coalesced(struct http_exchange *x, uint64_t before, uint64_t s
     x->coalesced_bound_ns = bound;
 }
 
+/* The end marker ends the stream, however long the connection stays open behind it. */
+static void note_end_marker(struct http_exchange *x) {
+  const struct openai_result *result = &x->request->stream.result;
+  if (x->over_ns || !(result->done_marker || result->terminal_event))
+    return;
+  x->over_ns = loop_now(x->client->loop);
+  x->over_stamp_ns = x->fed_ns;
+  http_exchange_arm(x);
+}
+
 static int feed(struct http_exchange *x, const char *bytes, size_t len, uint64_t stamp,
                 uint64_t drained_ns) {
   struct http_request *r = x->request;
@@ -177,6 +211,7 @@ static int feed(struct http_exchange *x, const char *bytes, size_t len, uint64_t
   x->fed_ns = stamp;
   int rc = openai_stream_feed(&r->stream, bytes, len, stamp, NULL);
   bound_coalesced(x, before, stamp, drained_ns);
+  note_end_marker(x);
   x->over_limit = rc != 0;
   return rc;
 }

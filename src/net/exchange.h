@@ -42,9 +42,13 @@ struct http_exchange {
   uint64_t fed_ns;                   /* the stamp of the last piece of an event stream */
   uint64_t bytes_sent, bytes_received;
   uint64_t received_body; /* bytes of the reply's body */
+  uint64_t over_ns;       /* loop clock: the stream's end marker was read; 0 = not yet */
+  uint64_t over_stamp_ns; /* and the stamp of that read */
+  size_t head_bytes;      /* of all heads and trailers so far */
   int64_t error_ns, coalesced_bound_ns;
   enum http_body body;
   bool event_stream; /* the reply's content type */
+  bool squeezed;     /* it is compressed, and nobody asked for that */
   bool headers_done, over_limit, ended;
 };
 
@@ -65,6 +69,15 @@ void http_exchange_restart(struct http_exchange *x, uint64_t stamp_ns);
 void http_exchange_read(struct http_exchange *x, size_t n, const struct http_read *read);
 /* A head begins: forgets the headers of the one before (1xx, a redirect). */
 void http_exchange_head(struct http_exchange *x);
+/* n more bytes of status lines, headers or trailers, kept or not. ERR_LIMIT: HTTP_HEAD_MAX of them
+ * in all, and the server does not come to the point. */
+#define HTTP_HEAD_MAX ((size_t)256 << 10)
+NODISCARD int http_exchange_count_head(struct http_exchange *x, size_t n);
+/* Whether the value of a Transfer-Encoding header is anything but "chunked" or "identity": none was
+ * asked for. */
+bool http_odd_transfer_coding(const char *value, size_t len);
+/* The reply was a redirect that is followed: the next one counts, with its own head. */
+void http_exchange_hop(struct http_exchange *x);
 /* Pieces of a header, in order; names are put into lower case. ERR_LIMIT: too many. */
 NODISCARD int http_exchange_header_name(struct http_exchange *x, const char *bytes, size_t len);
 NODISCARD int http_exchange_header_name_end(struct http_exchange *x);
@@ -81,7 +94,7 @@ bool http_exchange_wants_peek(const struct http_exchange *x);
 enum http_break {
   HTTP_BREAK_CLOSED, /* the other side closed the connection before the reply was whole */
   HTTP_BREAK_RESET,  /* … or reset it */
-  HTTP_BREAK_GARBLED /* what came is not HTTP */
+  HTTP_BREAK_GARBLED /* what came is not HTTP, or its framing is broken */
 };
 
 /* The reply is whole. `read` may be NULL: now. */

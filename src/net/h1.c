@@ -88,10 +88,12 @@ static void release(struct h1_conn *c) {
   struct h1_pool *pool = c->pool;
   struct http_exchange *x = line_take(&pool->line);
   c->x = NULL;
-  if (x)
+  if (x) {
     carry(c, x, loop_refresh(pool->h1->client->loop), true);
-  else
-    h1_pool_put(c);
+    return;
+  }
+  c->idle_ns = loop_wakeup(pool->h1->client->loop);
+  h1_pool_put(c);
 }
 
 static void on_connected(void *user, struct connecting *op, int fd, struct ssl_st *ssl,
@@ -190,6 +192,7 @@ static bool on_bytes(struct h1_conn *c, char *bytes, size_t n, const struct http
   case H1_WHOLE:
     /* Bytes behind a reply that nobody asked for, or a request not sent whole: not to be trusted.
      */
+    c->pool->h1->client->stats.unasked_bytes += used < n;
     end(c, c->parser.keep_alive && used == n && !c->unsent && !c->x->closes, read);
     return false;
   case H1_GARBLED:
@@ -236,15 +239,29 @@ static void read_reply(struct h1_conn *c, uint64_t stamp_ns) {
 }
 
 /* An idle connection has something to say: good-bye, mostly. What else it may be, nobody asked for
- * it. TLS may send a session ticket. */
-static void read_idle(struct h1_conn *c) {
+ * it: taken for the next reply it would put every later one out of step. TLS may send a session
+ * ticket. False: it is gone from the pool, and closed. */
+static bool read_idle(struct h1_conn *c) {
   struct h1 *h1 = c->pool->h1;
   bool full;
   const char *text;
-  if (h1_io_recv(c, h1->in, H1_IN_BYTES, &full, &text) == H1_IO_AGAIN)
-    return;
+  ssize_t n = h1_io_recv(c, h1->in, H1_IN_BYTES, &full, &text);
+  if (n == H1_IO_AGAIN)
+    return true;
+  h1->client->stats.unasked_bytes += n > 0;
   h1_pool_forget(c);
   drop(c);
+  return false;
+}
+
+/* An idle connection that is fit for a request. One that was read empty in this same wake-up needs
+ * no second look; what reached another since the loop last looked is found here. */
+static struct h1_conn *take_idle(struct h1_pool *pool) {
+  uint64_t now = loop_wakeup(pool->h1->client->loop);
+  for (struct h1_conn *c; (c = pool->idle);)
+    if (c->idle_ns == now || read_idle(c))
+      return h1_pool_take(pool);
+  return NULL;
 }
 
 static void on_ready(struct loop_fd *watch, void *user, unsigned events, uint64_t stamp_ns) {
@@ -266,7 +283,7 @@ static int h1_start(void *self, struct http_exchange *x, struct err *err) {
   (void)err;
   struct h1 *h1 = self;
   struct h1_pool *pool = h1_pool_of(h1, x->target);
-  struct h1_conn *c = h1_pool_take(pool);
+  struct h1_conn *c = take_idle(pool);
   if (c) {
     carry(c, x, x->request->stamp_ns[STAMP_START], true);
   } else if (h1_pool_full(pool)) {

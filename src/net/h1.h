@@ -41,6 +41,7 @@ struct h1_conn {
   size_t out_part, out_offset;
   uint64_t out_bytes;
   uint64_t drained_ns; /* when it was last seen empty */
+  uint64_t idle_ns;    /* the wake-up in which it became idle */
   /* TLS: what the BIO saw last */
   uint64_t wall_ns; /* kernel stamp of the last read */
   int bio_errno;

@@ -17,13 +17,25 @@ static int on_message_begin(llhttp_t *llhttp) {
 static int too_many(llhttp_t *llhttp, int rc) {
   struct h1_parser *p = llhttp->data;
   if (rc)
-    p->why = "its headers are too long";
+    p->why = p->in_body ? "its trailers are too long" : "its headers are too long";
   return rc ? -1 : 0;
+}
+
+/* Trailers are counted, not kept. */
+static int count(llhttp_t *llhttp, size_t len) {
+  struct h1_parser *p = llhttp->data;
+  return too_many(llhttp, http_exchange_count_head(p->x, len));
+}
+
+static int on_status(llhttp_t *llhttp, const char *at, size_t len) {
+  (void)at;
+  return count(llhttp, len);
 }
 
 static int on_header_field(llhttp_t *llhttp, const char *at, size_t len) {
   struct h1_parser *p = llhttp->data;
-  return p->in_body ? 0 : too_many(llhttp, http_exchange_header_name(p->x, at, len));
+  int rc = count(llhttp, len);
+  return rc || p->in_body ? rc : too_many(llhttp, http_exchange_header_name(p->x, at, len));
 }
 
 static int on_header_field_complete(llhttp_t *llhttp) {
@@ -33,25 +45,44 @@ static int on_header_field_complete(llhttp_t *llhttp) {
 
 static int on_header_value(llhttp_t *llhttp, const char *at, size_t len) {
   struct h1_parser *p = llhttp->data;
-  return p->in_body ? 0 : too_many(llhttp, http_exchange_header_value(p->x, at, len));
+  int rc = count(llhttp, len);
+  return rc || p->in_body ? rc : too_many(llhttp, http_exchange_header_value(p->x, at, len));
 }
 
+/* Each header with its ": " and line break. */
 static int on_header_value_complete(llhttp_t *llhttp) {
   struct h1_parser *p = llhttp->data;
-  return p->in_body ? 0 : too_many(llhttp, http_exchange_header_value_end(p->x));
+  int rc = count(llhttp, 4);
+  return rc || p->in_body ? rc : too_many(llhttp, http_exchange_header_value_end(p->x));
+}
+
+/* What no client may take for a reply, whatever llhttp thinks of it. */
+static const char *refusal(const llhttp_t *llhttp, const struct http_request *r) {
+  size_t len = 0;
+  if (llhttp->http_major != 1)
+    return "its version is not HTTP/1";
+  if (llhttp->status_code < 100)
+    return "its status is none";
+  if (llhttp->status_code == 101)
+    return "it wants to switch protocols";
+  if (llhttp->flags & F_TRANSFER_ENCODING) {
+    const char *coding = http_response_header(r, "transfer-encoding", &len);
+    if (!coding || http_odd_transfer_coding(coding, len))
+      return "its Transfer-Encoding is one that nobody asked for";
+  }
+  return NULL;
 }
 
 /* Returns 1 where no body may follow whatever the headers say. */
 static int on_headers_complete(llhttp_t *llhttp) {
   struct h1_parser *p = llhttp->data;
   int status = llhttp->status_code;
-  if (status == 101) {
-    p->why = "it wants to switch protocols";
+  p->why = refusal(llhttp, p->x->request);
+  if (p->why)
     return -1;
-  }
-  if (status >= 100 && status < 200) {
+  if (status < 200) {
     p->interim = true;
-    return 0;
+    return count(llhttp, 16);
   }
   p->in_body = true;
   http_exchange_headers_done(p->x, status, p->read);
@@ -79,6 +110,7 @@ static int on_message_complete(llhttp_t *llhttp) {
 
 static const llhttp_settings_t settings = {
     .on_message_begin = on_message_begin,
+    .on_status = on_status,
     .on_header_field = on_header_field,
     .on_header_field_complete = on_header_field_complete,
     .on_header_value = on_header_value,

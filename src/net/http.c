@@ -15,8 +15,10 @@
 
 #define MAX_CONNECTIONS_DEFAULT 4096
 #define MAX_BODY_DEFAULT ((size_t)64 << 20)
-#define MAX_HEADERS ((size_t)256 << 10)
 #define MAX_SPARE 1024
+/* A stream whose end marker was read is over. Its framing mostly ends with the next packet, and
+ * then its connection can be used again; a server that is silent instead is not waited for. */
+#define END_GRACE_NS (25 * NS_PER_MS)
 #define SPARE_HEAD_BYTES 16384 /* larger buffers are not kept for the next request */
 
 /* ---- lines ---- */
@@ -121,7 +123,7 @@ const struct transport *http_client_choose(struct http_client *c, const struct h
 
 void http_request_init(struct http_request *r) {
   *r = (struct http_request){.method = "GET", .path = "/"};
-  buf_init(&r->response_headers, MAX_HEADERS);
+  buf_init(&r->response_headers, HTTP_HEAD_MAX);
   buf_init(&r->body, MAX_BODY_DEFAULT);
 }
 
@@ -367,15 +369,22 @@ static void finish_and_tell(struct http_exchange *x) {
     r->done(r);
 }
 
+/* When it was over: the end marker says so, else the last read. */
+static uint64_t end_stamp(const struct http_exchange *x, const struct http_read *read) {
+  if (x->over_ns)
+    return x->over_stamp_ns;
+  return read ? http_read_stamp(read) : loop_now(x->client->loop);
+}
+
 void http_exchange_end(struct http_exchange *x, const struct http_read *read) {
-  x->request->stamp_ns[STAMP_DONE] = read ? http_read_stamp(read) : loop_now(x->client->loop);
+  x->request->stamp_ns[STAMP_DONE] = end_stamp(x, read);
   http_outcome_set(x, -1, NULL);
   finish_and_tell(x);
 }
 
 void http_exchange_broken(struct http_exchange *x, enum http_break how, const char *why,
                           const struct http_read *read) {
-  x->request->stamp_ns[STAMP_DONE] = read ? http_read_stamp(read) : loop_now(x->client->loop);
+  x->request->stamp_ns[STAMP_DONE] = end_stamp(x, read);
   http_outcome_set(x, (int)how, why);
   finish_and_tell(x);
 }
@@ -415,6 +424,8 @@ static struct deadline next_deadline(const struct http_exchange *x) {
   const struct http_timeouts *t = &r->timeouts;
   struct deadline d = {.due_ns = UINT64_MAX, .error = SAMPLE_TIMEOUT_TOTAL};
   uint64_t from, length;
+  if (x->over_ns)
+    return (struct deadline){.due_ns = x->over_ns + END_GRACE_NS, .error = SAMPLE_OK};
   enum sample_error error;
   if (r->stamp_ns[STAMP_CONNECTED] == SAMPLE_NEVER) {
     from = r->stamp_ns[STAMP_START];
@@ -486,6 +497,7 @@ static void time_out(struct http_exchange *x, enum sample_error error) {
   finish_and_tell(x);
 }
 
+/* Its time is up, or it only seemed so: bytes move the idle deadline. */
 static void on_timer(struct loop_timer *timer) {
   struct http_exchange *x = CONTAINER_OF(timer, struct http_exchange, timer);
   if (x->ended) {
@@ -493,8 +505,12 @@ static void on_timer(struct loop_timer *timer) {
     return;
   }
   struct deadline d = next_deadline(x);
-  if (d.due_ns <= loop_now(x->client->loop))
+  if (d.due_ns <= loop_now(x->client->loop) && d.error == SAMPLE_OK) {
+    recall(x);
+    http_exchange_end(x, NULL);
+  } else if (d.due_ns <= loop_now(x->client->loop)) {
     time_out(x, d.error);
-  else if (d.due_ns != UINT64_MAX)
+  } else if (d.due_ns != UINT64_MAX) {
     loop_timer_set(x->client->loop, timer, d.due_ns);
+  }
 }

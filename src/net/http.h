@@ -50,7 +50,8 @@ struct http_tls {
 /* Once per process, before any client and any other thread: libcurl's and OpenSSL's set-up, SIGPIPE
  * ignored, RLIMIT_NOFILE raised to its hard limit. */
 NODISCARD int http_global_init(struct err *err);
-/* "libcurl 7.88.1, OpenSSL 3.0.11 …, libuv 1.44.2, …": the libraries below this layer, as they run. */
+/* "libcurl 7.88.1, OpenSSL 3.0.11 …, libuv 1.44.2, …": the libraries below this layer, as they run.
+ */
 void http_versions(char *out, size_t size);
 
 struct http_target_options {
@@ -127,7 +128,8 @@ const char *http_response_header(const struct http_request *r, const char *name,
 
 struct http_client_stats {
   uint64_t requests, connections_opened, reconnects, waits_for_connection, open_now,
-      descriptor_limit_hits, missing_kernel_stamps;
+      descriptor_limit_hits, missing_kernel_stamps,
+      unasked_bytes; /* connections closed because bytes came that belong to no request */
 };
 void http_client_get_stats(const struct http_client *c, struct http_client_stats *out);
 

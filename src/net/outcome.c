@@ -199,7 +199,25 @@ static bool parser_error(struct http_exchange *x, const char *where) {
   return true;
 }
 
-static void stream_outcome(struct http_exchange *x) {
+/* A compressed body where text was expected. */
+static void squeezed(struct http_exchange *x, enum sample_error error) {
+  size_t len = 0;
+  const char *coding = http_response_header(x->request, "content-encoding", &len);
+  x->request->error = error;
+  http_outcome_detail(x, true,
+                      "the reply is compressed (Content-Encoding: %.*s), and nobody asked "
+                      "for that",
+                      (int)(len < 40 ? len : 40), coding);
+}
+
+/* The stream cannot be read on, so its end marker never comes: truncated, with the reason. */
+static void broken_framing(struct http_exchange *x, const char *why) {
+  x->request->error = SAMPLE_TRUNCATED;
+  http_outcome_detail(x, true, "the stream's framing is broken after %llu bytes: %s",
+                      (unsigned long long)x->received_body, why);
+}
+
+static void stream_outcome(struct http_exchange *x, int broken, const char *why) {
   struct http_request *r = x->request;
   const struct openai_result *result = &r->stream.result;
   int rc = openai_stream_finish(&r->stream, NULL);
@@ -207,10 +225,20 @@ static void stream_outcome(struct http_exchange *x) {
     set(x, SAMPLE_STREAM_ERROR, "the stream is longer than the client accepts; it was cut off");
     return;
   }
+  if (broken == HTTP_BREAK_GARBLED && result->error_kind != OPENAI_ERROR_IN_BAND) {
+    broken_framing(x, why);
+    return;
+  }
   if (parser_error(x, "stream"))
     return;
   uint64_t markers = result->done_marker ? 1 : 0;
-  if (result->sse_events <= markers)
+  if (result->sse_events <= markers && r->stream.sse.strange_lines > 0) {
+    r->error = SAMPLE_NOT_SSE;
+    http_outcome_detail(x, true,
+                        "not an event stream, whatever its content type says: not one event "
+                        "in %llu bytes",
+                        (unsigned long long)x->received_body);
+  } else if (result->sse_events <= markers)
     set(x, SAMPLE_EMPTY_STREAM,
         markers ? "the stream holds nothing but its end marker" : "the stream is empty");
   else if (!result->complete)
@@ -224,6 +252,10 @@ static void reply_outcome(struct http_exchange *x) {
   struct http_request *r = x->request;
   if (!r->body.len) {
     set(x, SAMPLE_EMPTY_STREAM, "the reply is empty");
+    return;
+  }
+  if (x->squeezed) {
+    squeezed(x, SAMPLE_BAD_JSON);
     return;
   }
   int rc = openai_parse_reply(&r->stream, r->body.data, r->body.len, r->stamp_ns[STAMP_DONE], NULL);
@@ -264,9 +296,14 @@ void http_outcome_set(struct http_exchange *x, int broken, const char *why) {
   } else if (r->status >= 400) {
     http_error(x);
   } else if (x->body == HTTP_BODY_STREAM) {
-    stream_outcome(x);
+    stream_outcome(x, broken, why);
   } else if (r->api != OPENAI_NONE && r->status >= 300) {
     redirected(x);
+  } else if (r->api != OPENAI_NONE && x->squeezed && (r->expect_stream || x->event_stream)) {
+    squeezed(x, SAMPLE_NOT_SSE);
+  } else if (r->api != OPENAI_NONE && r->expect_stream && broken == HTTP_BREAK_GARBLED &&
+             !x->received_body) {
+    broken_framing(x, why);
   } else if (r->api != OPENAI_NONE && r->expect_stream) {
     not_a_stream(x);
   } else if (x->over_limit) {

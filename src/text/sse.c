@@ -37,7 +37,7 @@ static void forget_event(struct sse *p) {
 void sse_reset(struct sse *p) {
   forget_event(p);
   buf_reset(&p->line);
-  p->events = p->comments = 0;
+  p->events = p->comments = p->strange_lines = 0;
   p->seen_bytes = p->pending_cr = false;
   p->bom_bytes = 0;
   p->stopped = 0;
@@ -135,7 +135,11 @@ static int take_field(struct sse *p, const char *name, size_t name_len, const ch
     p->has_error = true;
     return replace(&p->error_field, value, len);
   }
-  return 0; /* id, retry and unknown fields say nothing about this stream */
+  bool known = (name_len == 2 && memcmp(name, "id", 2) == 0) ||
+               (name_len == 5 && memcmp(name, "retry", 5) == 0) ||
+               (name_len == 5 && memcmp(name, "error", 5) == 0);
+  p->strange_lines += !known;
+  return 0; /* what it says, says nothing about this stream */
 }
 
 /* One whole line without its end. Returns what the handler said, or ERR_LIMIT. */

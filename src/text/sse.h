@@ -41,6 +41,7 @@ struct sse {
   struct sse_handler handler;
   size_t max_event;
   uint64_t events, comments; /* counted so far; events are those with data */
+  uint64_t strange_lines;    /* neither a field of event streams nor a comment */
   bool seen_bytes;
   /* private: */
   struct buf line;        /* the start of a line whose end is not here yet */
