@@ -57,6 +57,9 @@ MAY_RAISE bool bind_read_json(lua_State *L, const char *text, size_t len, bool k
 /* object[key] = the value on top (popped); appends the key when it is new. */
 MAY_RAISE void bind_object_set(lua_State *L, int index, const char *key, size_t key_len);
 const void *bind_json_order(void);
+/* Marks the list on top as the order of several objects: each makes a copy before it changes it.
+ * The mark is entry 0. It must have no repeats. */
+MAY_RAISE void bind_share_order(lua_State *L);
 bool bind_is_object(lua_State *L, int index);
 bool bind_is_array(lua_State *L, int index);
 /* Pushes a list of the keys of any table in canonical order: an object's own order; else whole

@@ -10,10 +10,28 @@
 #define VALUE_TYPE "perigee.hold.value"
 #define BUF_TYPE "perigee.hold.buf"
 
+/* Pushes the metatable of that name, or nil. The registry has it under its name and, found faster,
+ * under the address of the name. */
+static int push_type(lua_State *L, const char *type) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, type) == LUA_TTABLE)
+    return LUA_TTABLE;
+  lua_pop(L, 1);
+  if (luaL_getmetatable(L, type) != LUA_TTABLE)
+    return LUA_TNIL;
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, type);
+  return LUA_TTABLE;
+}
+
+void bind_set_type(lua_State *L, const char *type) {
+  push_type(L, type);
+  lua_setmetatable(L, -2);
+}
+
 void *bind_new_userdata(lua_State *L, size_t size, const char *type) {
   void *p = lua_newuserdatauv(L, size, 0);
   memset(p, 0, size);
-  luaL_setmetatable(L, type);
+  bind_set_type(L, type);
   return p;
 }
 
@@ -70,11 +88,10 @@ void *bind_check_self(lua_State *L, const char *type) {
 
 void bind_new_type(lua_State *L, const char *type, const luaL_Reg *meta, const luaL_Reg *methods) {
   /* The name is entered last: a state that ran out of memory here must not find half a type. */
-  if (luaL_getmetatable(L, type) != LUA_TNIL) {
-    lua_pop(L, 1);
-    return;
-  }
+  bool known = push_type(L, type) == LUA_TTABLE;
   lua_pop(L, 1);
+  if (known)
+    return;
   lua_newtable(L);
   luaL_setfuncs(L, meta, 0);
   if (methods) {

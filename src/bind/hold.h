@@ -24,6 +24,9 @@ MAY_RAISE struct buf *bind_hold_buf(lua_State *L);
 MAY_RAISE struct value *bind_scratch_value(lua_State *L);
 MAY_RAISE struct buf *bind_scratch_buf(lua_State *L);
 
+/* Gives the table or userdata on top the metatable `type`, which must exist. Names of types are
+ * string constants: their address is kept. */
+MAY_RAISE void bind_set_type(lua_State *L, const char *type);
 /* Pushes a userdata of `size` cleared bytes with the metatable `type`, which must exist. */
 MAY_RAISE void *bind_new_userdata(lua_State *L, size_t size, const char *type);
 /* The userdata of that type at stack index 1, for its methods; raises how to call the method that

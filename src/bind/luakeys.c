@@ -92,6 +92,43 @@ static struct key describe_key(lua_State *L, int index, uint32_t at) {
   return k;
 }
 
+/* ---- a json object's own order ---- */
+
+void bind_share_order(lua_State *L) {
+  lua_pushboolean(L, 1);
+  lua_rawseti(L, -2, 0);
+}
+
+static bool is_shared_order(lua_State *L, int order) {
+  bool shared = lua_rawgeti(L, order, 0) != LUA_TNIL;
+  lua_pop(L, 1);
+  return shared;
+}
+
+/* The order on top, which others have too, becomes one of the object's own. */
+static void own_order(lua_State *L, int object) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
+  lua_createtable(L, (int)n + 1, 0);
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_rawgeti(L, -2, i);
+    lua_rawseti(L, -2, i);
+  }
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, object, &order_key);
+  lua_replace(L, -2);
+}
+
+static bool has_all_keys(lua_State *L, int object, int order) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, order);
+  bool all = true;
+  for (lua_Integer i = 1; all && i <= n; i++) {
+    lua_rawgeti(L, order, i);
+    all = lua_rawget(L, object) != LUA_TNIL;
+    lua_pop(L, 1);
+  }
+  return all;
+}
+
 /* The keys of a json object in its own order, without those whose value is gone and without
  * repeats (a key that was deleted and set again stands at its last place). */
 static void push_object_keys(lua_State *L, int index) {
@@ -102,6 +139,11 @@ static void push_object_keys(lua_State *L, int index) {
     return;
   }
   int order = lua_gettop(L);
+  if (is_shared_order(L, order)) { /* it has no repeats and never changes */
+    if (has_all_keys(L, index, order))
+      return;
+    own_order(L, index);
+  }
   lua_Integer n = (lua_Integer)lua_rawlen(L, order), kept = n;
   lua_newtable(L); /* seen, and then replaced by the list */
   int seen = order + 1;
@@ -237,6 +279,8 @@ static int object_newindex(lua_State *L) {
     lua_newtable(L);
     lua_pushvalue(L, -1);
     lua_rawsetp(L, 1, &order_key);
+  } else if (is_shared_order(L, lua_gettop(L))) {
+    own_order(L, 1);
   }
   lua_pushvalue(L, 2);
   lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
@@ -277,7 +321,7 @@ void bind_push_object_for(lua_State *L, size_t keys) {
       {"__newindex", object_newindex}, {"__pairs", object_pairs}, {NULL, NULL}};
   bind_new_type(L, BIND_JSON_OBJECT, meta, NULL);
   lua_createtable(L, 0, (int)keys);
-  luaL_setmetatable(L, BIND_JSON_OBJECT);
+  bind_set_type(L, BIND_JSON_OBJECT);
 }
 
 void bind_push_array_for(lua_State *L, size_t items) {
@@ -285,7 +329,7 @@ void bind_push_array_for(lua_State *L, size_t items) {
   static const luaL_Reg meta[] = {{NULL, NULL}};
   bind_new_type(L, BIND_JSON_ARRAY, meta, NULL);
   lua_createtable(L, (int)items, 0);
-  luaL_setmetatable(L, BIND_JSON_ARRAY);
+  bind_set_type(L, BIND_JSON_ARRAY);
 }
 
 void bind_push_object(lua_State *L) {

@@ -14,6 +14,7 @@
 
 #define MAX_KEYS 32
 #define MAX_DEPTH 40
+#define WALK_ROOM 8
 
 static bool write_any(lua_State *L, int index, struct buf *b, int depth);
 
@@ -52,7 +53,7 @@ static bool write_list(lua_State *L, int index, lua_Integer n, struct buf *b, in
 int bind_sorted_entries(lua_State *L, int index, struct bind_entry *entries, int max) {
   int n = 0;
   index = lua_absindex(L, index);
-  luaL_checkstack(L, 8, "table walk");
+  luaL_checkstack(L, 2 * WALK_ROOM + 8, "table walk");
   if (lua_getmetatable(L, index)) /* what its entries are, the metatable may say */
     return -1;
   lua_pushnil(L);
@@ -65,7 +66,8 @@ int bind_sorted_entries(lua_State *L, int index, struct bind_entry *entries, int
     for (; i > 0 && comes_before(&e, &entries[i - 1]); i--)
       entries[i] = entries[i - 1];
     entries[i] = e;
-    luaL_checkstack(L, 8, "table walk");
+    if (n % WALK_ROOM == 0) /* an entry takes two places */
+      luaL_checkstack(L, 2 * WALK_ROOM + 8, "table walk");
     lua_pushvalue(L, -2); /* where to go on from */
   }
   return n;

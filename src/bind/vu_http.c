@@ -102,7 +102,7 @@ static MAY_RAISE struct http_op *push_op(lua_State *L, struct vu *vu) {
   bind_new_type(L, OP_TYPE, meta, NULL);
   struct http_op *op = lua_newuserdatauv(L, sizeof *op, 0);
   op->vu = NULL;
-  luaL_setmetatable(L, OP_TYPE);
+  bind_set_type(L, OP_TYPE);
   http_request_init(&op->request);
   op->request.user = op;
   buf_init(&op->headers, BUF_MAX_OWN);

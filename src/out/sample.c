@@ -116,11 +116,17 @@ void sample_free(struct sample *s) {
 #define LITERAL(b, text) buf_put((b), (text), sizeof(text) - 1)
 
 static void put_u64(struct buf *b, uint64_t v) {
+  static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233"
+                              "34353637383940414243444546474849505152535455565758596061626364656667"
+                              "6869707172737475767778798081828384858687888990919293949596979899";
   char digits[20];
   size_t at = sizeof digits;
-  do
-    digits[--at] = (char)('0' + v % 10);
-  while (v /= 10);
+  for (; v >= 100; v /= 100)
+    memcpy(digits + (at -= 2), pairs + 2 * (v % 100), 2);
+  if (v >= 10)
+    memcpy(digits + (at -= 2), pairs + 2 * v, 2);
+  else
+    digits[--at] = (char)('0' + v);
   buf_put(b, digits + at, sizeof digits - at);
 }
 

@@ -18,6 +18,44 @@ describe("json.decode", function()
     expect(keys):eq { "z", "a", "m" }
   end)
 
+  it("gives objects of the same keys that are independent of each other", function()
+    local text = '{"z":1,"a":2,"m":{"z":3,"a":4,"m":5}}'
+    local first, second, third = json.decode(text), json.decode(text), json.decode(text)
+    first.new = 6 -- a key more
+    second.a = nil -- a key less
+    second.m.a, second.m.more = nil, 7
+    second.a = 8 -- and back, at the end
+    expect(json.encode(first)):eq '{"z":1,"a":2,"m":{"z":3,"a":4,"m":5},"new":6}'
+    expect(json.encode(second)):eq '{"z":1,"m":{"z":3,"m":5,"more":7},"a":8}'
+    expect(json.encode(third)):eq(text)
+    expect(json.encode(json.decode(text))):eq(text)
+    for key in pairs(third) do
+      third[key] = nil
+    end
+    expect(json.encode(third)):eq "{}"
+    expect(json.encode(json.decode(text))):eq(text)
+  end)
+
+  it("tells keys apart whatever it has read before", function()
+    for round = 1, 3 do
+      for n = 1, 16 do
+        for seed = 1, 20 do
+          local keys, parts = {}, {}
+          for i = 1, n do
+            keys[i] = ("k"):rep(seed % 7) .. i * seed .. (round == 2 and ("x"):rep(60) or "")
+            parts[i] = ('"%s":%d'):format(keys[i], i)
+          end
+          local text = "{" .. table.concat(parts, ",") .. "}"
+          local value = json.decode(text)
+          expect(json.encode(value)):eq(text)
+          expect(value[keys[n]]):eq(n)
+        end
+      end
+    end
+    expect(json.encode(json.decode '{"ab":1,"a\\u0062":2}')):eq '{"ab":2}'
+    expect(json.encode(json.decode '{"a\\u0062":1,"c":2,"ab":3}')):eq '{"ab":3,"c":2}'
+  end)
+
   it("keeps 64-bit integers exactly", function()
     expect(json.decode "9007199254740993"):eq(9007199254740993)
     expect(json.encode(json.decode "-9223372036854775808")):eq "-9223372036854775808"
