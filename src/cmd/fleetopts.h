@@ -25,7 +25,8 @@ struct fleet_options {
       {"--gateway", "URL", OPTIONS_TEXT, offsetof(type, field.gateway),                            \
        "send every request to this URL; the gateway chooses the replica"},                         \
       {"--metrics", "ID=URL", OPTIONS_LIST, offsetof(type, field.metrics),                         \
-       "where a replica's metrics are, when not at its URL plus /metrics"},                        \
+       "where a replica's metrics are, when not at its URL plus /metrics (checked and kept; this " \
+       "version does not scrape them yet)"},                                                       \
       {"--model", "NAME", OPTIONS_TEXT, offsetof(type, field.model),                               \
        "the model to ask for (default: the first one that /v1/models lists)"},                     \
       {"--tokenizer", "NAME", OPTIONS_TEXT, offsetof(type, field.tokenizer),                       \

@@ -222,8 +222,7 @@ void options_print_help(const struct options_command *cmd) {
          cmd->usage);
   if (cmd->about)
     printf("\n%s\n", cmd->about);
-  if (cmd->n_specs)
-    printf("\nOptions:\n");
+  printf("\nOptions:\n");
   for (size_t i = 0; i < cmd->n_specs; i++) {
     const struct options_spec *s = &cmd->specs[i];
     char left[64];

@@ -34,7 +34,7 @@ static const struct options_spec specs[] = {
     {"--precise", NULL, OPTIONS_FLAG, AT(precise),
      "spin for the last 50 us before each due time (uses the whole core)"},
     {"--limit", "CHECK=VALUE", OPTIONS_LIST, AT(limits),
-     "limit of a validity check, such as loop_lag_p99=50ms"},
+     "limit of a validity check, such as loop_lag_p99=50ms (a name that there is not lists all)"},
     {"--runaway", "TIME", OPTIONS_SECONDS, AT(runaway_s),
      "how long a script may run without waiting before it is stopped (default 2s)"},
     {"--no-preflight", NULL, OPTIONS_FLAG, AT(no_preflight),
@@ -46,7 +46,7 @@ static const struct options_spec specs[] = {
     {"--quiet", NULL, OPTIONS_FLAG, AT(quiet), "no live line"},
     {"--verbose", NULL, OPTIONS_FLAG, AT(verbose), "log more on stderr"},
     {"--exit-codes", "bisect", OPTIONS_TEXT, AT(exit_codes),
-     "for `git bisect run`: 1, 2 and 98 become 125, and 99 becomes 1"},
+     "for `git bisect run`: 1, 2 and 98 become 125 (skip this commit), and 99 becomes 1"},
 };
 
 /* A workload of more replicas or threads than this is a slip of the keyboard. */
@@ -61,14 +61,18 @@ const struct options_command run_command = {
     .summary = "run a scenario and write the report",
     .usage = "FILE.lua [options]",
     .about =
-        "FILE.lua is a path, or the name of a shipped scenario (see `perigee list`). Without a "
-        "server (--replica, --gateway, --fleet) it starts the built-in simulated fleet.\n"
+        "FILE.lua is a path, or the name of a shipped scenario (see `perigee list`). Without a\n"
+        "server (--replica, --gateway, --fleet, or the plan's own target) it starts the built-in\n"
+        "simulated fleet.\n"
         "\n"
         "  perigee run scenarios/chat_multi_turn.lua --set duration=30s\n"
         "  perigee run my.lua --replica a=http://10.0.0.1:8000 --replica b=http://10.0.0.2:8000\n"
         "\n"
         "Exit status: 0 fine, 1 the run failed, 2 wrong usage, 98 the run is not valid,\n"
-        "99 an expectation was not met, 130 interrupted.",
+        "99 an expectation was not met, 130 interrupted.\n"
+        "\n"
+        "Environment: PERIGEE_PATH, further folders of modules and scenarios, with : between;\n"
+        "NO_COLOR, a report without colours; TERM=dumb, also without the live line's redrawing.",
     .specs = specs,
     .n_specs = ARRAY_LEN(specs),
     .min_args = 1,

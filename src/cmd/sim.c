@@ -248,7 +248,8 @@ static int run(const struct sim_options *o, struct err *err) {
       print_line(fleet);
     else
       print_table(fleet, o);
-    rc = serve(loop, o->until_eof, &handles, err);
+    if (!ferror(stdout)) /* else nobody would know where it is, and main says why */
+      rc = serve(loop, o->until_eof, &handles, err);
   }
   if (fleet && simfleet_stop(fleet) && !rc)
     rc = err_set(err, ERR_IO, "--truth %s is not complete (the reason is above)", o->truth);

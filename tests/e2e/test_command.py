@@ -61,7 +61,7 @@ def test_a_full_standard_output(work):
     work.write("demo_spec.lua", "return { test_one = function() end }")
     with open("/dev/full", "w", encoding="utf-8") as full:
         for args in (("--help",), ("--version",), ("help", "run"), *((c, "--help") for c in COMMANDS), ("list",),
-                     ("lua", "p.lua"), ("run", "s.lua", "--plan"), ("run", "s.lua", *RELAXED),
+                     ("lua", "p.lua"), ("sim",), ("sim", "--announce"), ("run", "s.lua", "--plan"), ("run", "s.lua", *RELAXED),
                      ("run", "s.lua", *RELAXED, "--json")):
             done = subprocess.run([PERIGEE, *args], cwd=work.path, stdin=subprocess.DEVNULL, stdout=full,
                                   stderr=subprocess.PIPE, text=True, timeout=60, check=False)
