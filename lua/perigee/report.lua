@@ -2,21 +2,17 @@
 -- and summary.json (src/out/ROW.md) to text. perigee.report_data says what is in it. Text from
 -- outside, such as a server's error message, is cleaned for the place it goes to.
 local data = require "perigee.report_data"
+local words = require "perigee.report_text"
 
 local report = {}
 
-local num, text, object = data.num, data.text, data.object
+local num, text, object, clean = words.num, words.text, words.object, words.clean
 
 local SIMULATED = "the fleet is perigee's own; its times are a model's, not a GPU's."
 
 -- ---- terminal ----
 
 local SGR = { ok = "32", bad = "31", warn = "33", dim = "2", bold = "1", title = "1;36", invalid = "1;97;41" }
-
--- Text from outside may hold control characters, which a terminal would obey.
-local function clean(s)
-  return (s:gsub("\xc2[\x80-\x9f]", " "):gsub("%s*%c+%s*", " "))
-end
 
 -- Columns a text takes; what is not valid UTF-8 counts by bytes.
 local function columns(s)
@@ -32,8 +28,10 @@ local function cut(s, n)
   return s:sub(1, stop - 1) .. "…"
 end
 
--- Lines of at most `width` columns, broken between words where possible.
+-- Lines of at most `width` columns, broken between words where possible. What a terminal would obey
+-- is gone from them.
 local function wrap(s, width)
+  s = clean(s)
   width = math.max(width, 8)
   local lines, line = {}, ""
   for word in s:gmatch "%S+" do
@@ -79,7 +77,7 @@ function Screen:pairs(list)
     indent = math.max(indent, columns(item[1]))
   end
   for _, item in ipairs(list) do
-    for i, line in ipairs(wrap(clean(item[2]), self.width - indent - 4)) do
+    for i, line in ipairs(wrap(item[2], self.width - indent - 4)) do
       local name = i == 1 and item[1] or ""
       self:add("  " .. self:paint(name .. (" "):rep(indent - columns(name)), "dim") .. "  " .. line)
     end
@@ -190,6 +188,15 @@ function Screen:row(section, widths, row)
   end
 end
 
+-- A title and { name, value } lines under it.
+function Screen:list(title, list)
+  if #list > 0 then
+    self:add()
+    self:add(self:paint(title, "title"))
+    self:pairs(list)
+  end
+end
+
 function Screen:section(section)
   self:add()
   self:add(self:paint(section.title, "title"))
@@ -230,7 +237,7 @@ function report.terminal(run, summary, options)
   if status and status ~= 0 then
     reason = ("%s (exit status %d)"):format(reason, status)
   end
-  for i, line in ipairs(wrap(clean(reason), width - columns(word) - 2)) do
+  for i, line in ipairs(wrap(reason, width - columns(word) - 2)) do
     screen:add((i == 1 and screen:paint(word, style) or (" "):rep(columns(word))) .. "  " .. line)
   end
   screen:add()
@@ -239,12 +246,21 @@ function report.terminal(run, summary, options)
       screen:add((i == 1 and screen:paint("Simulated:", "warn") or (" "):rep(10)) .. " " .. line)
     end
   end
-  screen:pairs(data.banner(run))
+  screen:pairs(data.banner(run, summary))
   screen:add()
   screen:pairs(data.facts(summary))
   for _, section in ipairs(data.sections(summary)) do
     screen:section(section)
   end
+  local look = {}
+  for i, step in ipairs(data.next_steps(run, summary)) do
+    look[i] = step[1]
+  end
+  if #look > 0 then
+    local commands = "has the commands for " .. table.concat(look, ", ")
+    screen:list("Where to look next", { { "report.md", commands } })
+  end
+  screen:list("To run it again", data.again(run))
   if text(run.path) then
     screen:add()
     screen:add(screen:paint("Files", "title") .. "  " .. cut(clean(run.path), width - 8) .. "/")
@@ -262,7 +278,7 @@ end
 -- An underscore inside a word is only an underscore.
 local function escape(s)
   s = clean(s)
-  return (s:gsub("()([\\`*_%[%]|~&<])", function(place, c)
+  return (s:gsub("()([\\`*_%[%]|~&<$])", function(place, c)
     if c == "&" then
       return "&amp;"
     elseif c == "<" then
@@ -274,15 +290,20 @@ local function escape(s)
   end))
 end
 
-local function code(s)
-  return "`" .. clean(s):gsub("`", "'"):gsub("|", "\\|") .. "`"
+-- In a table a bar would end the cell even inside a code span.
+local function code(s, in_table)
+  s = clean(s):gsub("`", "'")
+  if s:find "^%s*$" then
+    return ""
+  end
+  return "`" .. (in_table and s:gsub("|", "\\|") or s) .. "`"
 end
 
 local function markdown_cell(cell)
   if type(cell) ~= "table" then
     return escape((tostring(cell):gsub("^%s+", "")))
   elseif cell.code then
-    return code(cell[1])
+    return code(cell[1], true)
   end
   return escape((cell[1]:gsub("^%s+", ""))) .. (cell.range and (" (%s)"):format(cell.range) or "")
 end
@@ -320,8 +341,44 @@ local function glossary(out, summary)
     out[#out + 1] = ("- %s: %s"):format(code(line[1]), escape(line[2]))
   end
   out[#out + 1] = "- Percentiles interpolate linearly over all samples; one is not given below 5/(1 − p) "
-    .. "samples. Requests that failed have no latency: they stand beside it, and *failed = ∞* counts "
-    .. "each as one that was never answered."
+    .. "samples. Requests that failed or never ended have no latency: they stand beside it, and "
+    .. "*no answer = ∞* counts each as one that was never answered."
+end
+
+local function fenced(out, command)
+  out[#out + 1] = "```sh"
+  out[#out + 1] = clean(command):gsub("```+", "'")
+  out[#out + 1] = "```"
+end
+
+local function look_next(out, run, summary)
+  local steps = data.next_steps(run, summary)
+  if #steps == 0 then
+    return
+  end
+  out[#out + 1] = ""
+  out[#out + 1] = "## Where to look next"
+  for _, step in ipairs(steps) do
+    out[#out + 1] = ""
+    out[#out + 1] = step[1]:sub(1, 1):upper() .. step[1]:sub(2) .. ":"
+    out[#out + 1] = ""
+    fenced(out, step[2])
+  end
+end
+
+local function run_again(out, run)
+  local list = data.again(run)
+  if #list == 0 then
+    return
+  end
+  out[#out + 1] = ""
+  out[#out + 1] = "## To run it again"
+  out[#out + 1] = ""
+  if list[1][1] == "command" then
+    fenced(out, table.remove(list, 1)[2])
+    out[#out + 1] = ""
+  end
+  markdown_pairs(out, list)
 end
 
 local function title(run)
@@ -359,10 +416,10 @@ function report.markdown(run, summary)
   end
   if text(run.started) then
     add(("Run %s, started %s%s."):format(code(text(run.id) or "?"), escape(run.started),
-      num(run.duration_s) and ", took " .. data.quantity(run.duration_s, "s") or ""))
+      num(run.duration_s) and ", took " .. words.quantity(run.duration_s, "s") or ""))
     add()
   end
-  markdown_pairs(out, data.banner(run))
+  markdown_pairs(out, data.banner(run, summary))
   add()
   markdown_pairs(out, data.facts(summary))
   for _, section in ipairs(data.sections(summary)) do
@@ -376,6 +433,8 @@ function report.markdown(run, summary)
       add(escape(ranges))
     end
   end
+  look_next(out, run, summary)
+  run_again(out, run)
   glossary(out, summary)
   if text(run.path) then
     add()

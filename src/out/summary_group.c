@@ -265,7 +265,32 @@ static void collect(struct cells *c, const struct table *t, const struct metrics
 
 /* ---- group ---- */
 
-static void set_turns(struct value *out, const struct cells *c) {
+/* How the requests of each turn ended. */
+struct turn_counts {
+  uint64_t requests, failed, incomplete;
+};
+
+static void count_turns(struct turn_counts counts[MAX_TURN_ROWS], const struct table *t,
+                        const struct filter *group) {
+  struct filter_use use;
+  filter_use_init(&use, group, t);
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if (!(r->flags & ROW_MEASURED) || !(r->flags & ROW_GENERATION) || !r->turn ||
+        !filter_match_row(&use, r))
+      continue;
+    struct turn_counts *c = &counts[r->turn < MAX_TURN_ROWS ? r->turn - 1 : MAX_TURN_ROWS - 1];
+    c->requests++;
+    c->failed += sample_error_failed((enum sample_error)r->error);
+    c->incomplete += r->error == SAMPLE_INCOMPLETE;
+  }
+  filter_use_free(&use);
+}
+
+static void set_turns(struct value *out, const struct cells *c, const struct table *t,
+                      const struct filter *group) {
+  struct turn_counts counts[MAX_TURN_ROWS] = {{0}};
+  count_turns(counts, t, group);
   struct value *turns = value_set(out, "turns", value_array());
   const struct cell *cell = c->items + c->n_metrics;
   for (size_t k = 0; k < c->n_turns; k++) {
@@ -273,6 +298,9 @@ static void set_turns(struct value *out, const struct cells *c) {
     value_set(v, "turn", value_cstring(c->turn_labels[k]));
     value_set(v, "from", value_int((int64_t)k + 1));
     value_set(v, "to", value_int(k + 1 < MAX_TURN_ROWS ? (int64_t)k + 1 : c->last_turn));
+    value_set(v, "requests", value_int((int64_t)counts[k].requests));
+    value_set(v, "failed", value_int((int64_t)counts[k].failed));
+    value_set(v, "incomplete", value_int((int64_t)counts[k].incomplete));
     for (size_t i = 0; i < ARRAY_LEN(turn_metrics); i++, cell++)
       value_set(v, cell->metric->name, cell_value(cell, c->replicates));
   }
@@ -309,7 +337,7 @@ void summary_group(const struct table *t, const struct summary_options *options,
   collect(&c, t, options->metrics, f);
   resample(&c, t, options->seed);
   set_metrics(out, &c, !arm);
-  set_turns(out, &c);
+  set_turns(out, &c, t, f);
   summary_tags(t, options, f, out);
   free_cells(&c);
   filter_free(&group);

@@ -22,11 +22,13 @@ static bool too_many(uint64_t ok, uint64_t failed) {
 }
 
 static void say_failed(struct verdict *out, const char *what, uint64_t ok, uint64_t failed) {
-  if (!ok)
-    say(out, VERDICT_NOT_MET, "all %llu %s failed", (unsigned long long)failed, what);
+  if (!ok && failed == 1)
+    say(out, VERDICT_NOT_MET, "the only %s failed", what);
+  else if (!ok)
+    say(out, VERDICT_NOT_MET, "all %llu %ss failed", (unsigned long long)failed, what);
   else
     say(out, VERDICT_NOT_MET,
-        "%.1f %% of %s failed (%llu of %llu); without expectations 5 %% are allowed",
+        "%.1f %% of %ss failed (%llu of %llu); without expectations 5 %% are allowed",
         100 * (double)failed / (double)(ok + failed), what, (unsigned long long)failed,
         (unsigned long long)ok + failed);
 }
@@ -40,22 +42,25 @@ void verdict_decide(const struct verdict_input *in, struct verdict *out) {
   else if (in->run_error)
     say(out, VERDICT_FAILED, "%s", in->run_error);
   else if (!in->valid)
-    say(out, VERDICT_INVALID, "a check of the measurement itself does not hold");
+    say(out, VERDICT_INVALID, "a check of the measurement itself does not hold%s%s",
+        in->broken[0] ? ": " : "", in->broken);
   else if (in->requests_failed &&
            (!in->requests_ok || (bare && too_many(in->requests_ok, in->requests_failed))))
-    say_failed(out, "requests", in->requests_ok, in->requests_failed);
+    say_failed(out, "request", in->requests_ok, in->requests_failed);
   else if (in->sessions_failed &&
            (!in->sessions_ok || (bare && too_many(in->sessions_ok, in->sessions_failed))))
-    say_failed(out, "sessions", in->sessions_ok, in->sessions_failed);
+    say_failed(out, "session", in->sessions_ok, in->sessions_failed);
   else if (!in->requests_ok && !in->sessions_ok && !in->values)
     say(out, VERDICT_NOT_MET,
         "nothing was measured: no request and no session ended in the window");
   else if (in->expectations_met < in->expectations)
-    say(out, VERDICT_NOT_MET, "%llu of %llu expectations not met",
+    say(out, VERDICT_NOT_MET, "%llu of %llu expectation%s not met",
         (unsigned long long)in->expectations - in->expectations_met,
-        (unsigned long long)in->expectations);
+        (unsigned long long)in->expectations, in->expectations == 1 ? "" : "s");
   else if (bare)
     say(out, VERDICT_OK, "the plan has no expectations");
+  else if (in->expectations == 1)
+    say(out, VERDICT_OK, "its expectation is met");
   else
     say(out, VERDICT_OK, "all %llu expectations met", (unsigned long long)in->expectations);
 }
@@ -82,6 +87,18 @@ static bool is_true(const struct value *v) {
   return v && v->kind == VALUE_BOOL && v->u.boolean;
 }
 
+/* Of the checks that do not hold, as many as there is room for. */
+static void name_broken(const struct value *checks, char *out, size_t size) {
+  size_t len = 0;
+  for (size_t i = 0; i < value_count(checks); i++) {
+    const struct value *check = value_at(checks, i);
+    const char *name = value_to_string(value_get(check, "name"));
+    if (!name || is_true(value_get(check, "ok")) || len + strlen(name) + 3 > size)
+      continue;
+    len += (size_t)snprintf(out + len, size - len, "%s%s", len ? ", " : "", name);
+  }
+}
+
 void verdict_input_from(const struct value *summary, struct verdict_input *in) {
   const struct value *requests = value_get(summary, "requests");
   const struct value *sessions = value_get(summary, "sessions");
@@ -97,6 +114,7 @@ void verdict_input_from(const struct value *summary, struct verdict_input *in) {
       .sessions_failed = count_at(sessions, "failed"),
       .values = count_at(summary, "values"),
   };
+  name_broken(value_get(summary, "checks"), in->broken, sizeof in->broken);
   for (size_t i = 0; i < value_count(expectations); i++)
     in->expectations_met += is_true(value_get(value_at(expectations, i), "met"));
 }

@@ -25,6 +25,7 @@ struct verdict_input {
   bool usage_error, interrupted;
   const char *run_error; /* set-up, a full disk, a crashed fleet …; NULL = none */
   bool valid;
+  char broken[200]; /* names of the checks that do not hold; "" when not known */
   uint64_t expectations, expectations_met;
   uint64_t requests_ok, requests_failed; /* measured; plain HTTP where there is nothing else */
   uint64_t sessions_ok, sessions_failed;

@@ -19,6 +19,8 @@ local function example()
       { name = "scenario", value = "scenarios/chat_multi_turn.lua: " .. ("people read and answer, "):rep(8) },
       { name = "load", value = "open, 2 sessions/s" },
     },
+    command = { "perigee", "run", "s.lua", "--set", "note=a|b" }, seed = 7,
+    scripts = { { path = "s.lua", sha256 = "0123456789abcdef" } },
   }
   local summary = {
     valid = true, simulated = true, outcome = { status = 99, reason = "1 of 2 expectations not met" },
@@ -58,8 +60,8 @@ describe("report.terminal", function()
     local list = lines(report.terminal(example()))
     expect(list[1]):eq "NOT MET  1 of 2 expectations not met (exit status 99)"
     local order = { "NOT MET", "Simulated: the fleet is perigee's own", "scenario  scenarios/chat", "requests",
-      "Results", "failed = ∞", "Replicas", "Failures", "Expectations", "Can the measurement be believed?",
-      "Files  results/demo-1/", "samples.jsonl" }
+      "Expectations", "Results", "no answer = ∞", "Failures", "Replicas", "Can the measurement be believed?",
+      "Where to look next", "To run it again", "Files  results/demo-1/", "samples.jsonl" }
     local last = 0
     for _, part in ipairs(order) do
       local i = find(list, part)
@@ -67,9 +69,9 @@ describe("report.terminal", function()
       expect(i):above(last - 1)
       last = i
     end
-    expect(list[find(list, "  ttft ")]):eq(
-      "  ttft          ms    600      40         3    300   300   540   570   594")
-    expect(list[find(list, "  ttft ") + 1]):matches "^ +±30.0$"
+    expect(list[find(list, "  ttft  ")]):eq(
+      "  ttft             ms    600      40         3    300   300   540   570   594")
+    expect(list[find(list, "  ttft  ") + 1]):matches "^ +±30.0$"
   end)
 
   it("is never wider than asked for, nor than 100 columns", function()
@@ -117,6 +119,34 @@ describe("report.terminal", function()
   end)
 end)
 
+-- Everything a figure, a verdict or a reason is in.
+describe("the two forms", function()
+  it("say the same", function()
+    local run, summary = example()
+    summary.requests.detail.http_429 = "slow down"
+    local terminal, markdown = report.terminal(run, summary), report.markdown(run, summary)
+    local function flat(s)
+      return (s:gsub("[\\`*|]", " "):gsub("&lt;", "<"):gsub("%s+", " "))
+    end
+    terminal, markdown = flat(terminal), flat(markdown)
+    for _, s in ipairs(require "perigee.report_tables".sections(summary)) do
+      expect(markdown):contains(s.title)
+      for _, row in ipairs(s.rows) do
+        for _, cell in ipairs(row) do
+          local part = flat(type(cell) == "table" and cell[1] or cell):match "^%s*(.-)%s*$"
+          expect(terminal):contains(part)
+          expect(markdown):contains(part)
+        end
+      end
+    end
+    for _, part in ipairs { "NOT MET", "1 of 2 expectations not met", "open, 2 sessions/s", "600 ok · 40 failed",
+      "10.0 requests/s", "perigee run s.lua --set 'note=a b'", "seed 7", "s.lua 0123456789ab" } do
+      expect(terminal):contains(part)
+      expect(markdown):contains(part)
+    end
+  end)
+end)
+
 describe("report.markdown", function()
   it("is a document of its own", function()
     local text = report.markdown(example())
@@ -127,8 +157,8 @@ describe("report.markdown", function()
     expect(text):contains "Run `demo-1`, started 2026-11-29T14:38:16Z, took 3m 34s."
     expect(text):contains "- **load:** open, 2 sessions/s"
     expect(text):contains "| `ttft` | ms | 600 | 40 | 3 | 300 (280–330) | 300 | 540 | 570 | 594 |"
-    expect(text):contains "| failed = ∞ | ms | 640 |  |  |  | 320 | — | — | ∞ |"
-    expect(text):contains "| ✗ | `ttft p95 < 400ms` | 570 ms | 570 ms is not &lt; 400 ms |"
+    expect(text):contains "| no answer = ∞ | ms | 640 |  |  |  | 320 | — | — | ∞ |"
+    expect(text):contains "| ✗ | `ttft p95 < 400ms` | 570 ms |  | 570 ms is not &lt; 400 ms |"
     expect(text):contains "- `ttft`: first event − start"
     expect(text):contains "- `samples.jsonl`: one row per request"
   end)
@@ -154,6 +184,52 @@ describe("report.markdown", function()
     expect(text):contains "429 \\[31mred \\[0m 1m &lt;b>busy&lt;/b> \\| \\`later\\`"
     expect(text:find "<b>"):is_nil()
     expect(text:find "\27"):is_nil()
+  end)
+
+  it("gives the commands to look further and to run it again", function()
+    local text = report.markdown(example())
+    expect(text):contains("## Where to look next\n\nRequests that failed:\n\n```sh\njq -c 'select(.measured and ")
+    expect(text):contains("## To run it again\n\n```sh\nperigee run s.lua --set 'note=a|b'\n```\n")
+    expect(text):contains("- **scripts:** s.lua 0123456789ab (sha256; copies in scripts/)")
+  end)
+
+  -- No line of a hostile name, message or tag ends a cell, opens a heading, an image, a fence or HTML.
+  it("stays a document whatever the texts are", function()
+    local hostile = "x\n# head\n```\n| a | b |\n<img src=x onerror=1> ![i](j) $x$ \27[2J\0\xff\u{202E}"
+    local run, summary = example()
+    run.name, run.label, run.path, run.id = hostile, hostile, hostile, hostile
+    run.banner[1].value, run.started = hostile, hostile
+    run.command, run.scripts = { "perigee", hostile }, { { path = hostile, sha256 = hostile } }
+    summary.outcome.reason, summary.valid = hostile, false
+    summary.requests.detail.http_429 = hostile
+    summary.requests.by_error[hostile] = 3
+    summary.expectations[1].text, summary.expectations[1].reason = hostile, hostile
+    summary.script_checks = { [hostile] = { passed = 1, failed = 1 } }
+    summary.checks[1].ok, summary.checks[1].note = false, hostile
+    summary.replicas[1].id = hostile
+    summary.policies = { { policy = hostile, requests = 1 } }
+    summary.tags = { { tag = hostile, value = hostile, requests = 1 }, { tag = hostile, value = "b", requests = 1 } }
+    summary.tags_left_out = { hostile }
+    summary.metrics[hostile] = metric { meaning = hostile, unit = hostile }
+    local fence = false
+    for _, line in ipairs(lines(report.markdown(run, summary))) do
+      expect(utf8.len(line)):is_a "number"
+      expect(line:find "%c" or line:find "\u{202E}"):is_nil()
+      fence = fence ~= (line:find "^```" ~= nil)
+      if not fence then
+        expect(line:gsub("`[^`]*`", ""):find "<img"):is_nil()
+        expect(line:find "^# head"):is_nil()
+        if line:find "^|" then
+          expect(line):matches "|$"
+          expect(line:gsub("\\|", ""):find "| a |"):is_nil()
+        end
+      end
+    end
+    expect(fence):eq(false)
+    for _, line in ipairs(lines(report.terminal(run, summary))) do
+      expect(utf8.len(line)):is_a "number"
+      expect(line:find "%c"):is_nil()
+    end
   end)
 
   it("says first that a run is not valid", function()

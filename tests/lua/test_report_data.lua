@@ -1,5 +1,6 @@
 -- perigee.report_data: what a report says: numbers for people, tables, sentences.
 local data = require "perigee.report_data"
+local words = require "perigee.report_text"
 
 local function metric(fields)
   local m = { unit = "s", n = 600, mean = 0.3, min = 0.1, max = 0.6, p50 = 0.3, p90 = 0.54, p95 = 0.57,
@@ -40,25 +41,25 @@ describe("numbers for people", function()
     local cases = { [0] = "0", [0.004] = "0.004", [0.5] = "0.500", [1] = "1.00", [9.99] = "9.99",
       [9.999] = "10.0", [99.96] = "100", [1234567] = "1,234,567", [-1234.4] = "-1,234", [0.02] = "0.020" }
     for x, want in pairs(cases) do
-      expect(data.figure(x)):eq(want)
+      expect(words.figure(x)):eq(want)
     end
-    expect(data.count(12600)):eq "12,600"
-    expect(data.count(nil)):eq "—"
+    expect(words.count(12600)):eq "12,600"
+    expect(words.count(nil)):eq "—"
   end)
 
   it("choose the unit", function()
-    expect(data.quantity(0.412, "s")):eq "412 ms"
-    expect(data.quantity(0.000231, "s")):eq "231 µs"
-    expect(data.quantity(2.5, "s")):eq "2.50 s"
-    expect(data.quantity(0, "s")):eq "0 ms"
-    expect(data.quantity(200.4, "s")):eq "3m 20s"
-    expect(data.quantity(0.0603, "ratio")):eq "6.03 %"
-    expect(data.quantity(2048, "B")):eq "2.00 KiB"
-    expect(data.quantity(812, "tokens")):eq "812 tokens"
-    expect(data.quantity(12.5, "1/s")):eq "12.5 /s"
-    expect(data.quantity(4, "times")):eq "4.00"
-    expect(data.quantity(nil, "s")):eq "—"
-    expect(data.quantity(0 / 0, "s")):eq "—"
+    expect(words.quantity(0.412, "s")):eq "412 ms"
+    expect(words.quantity(0.000231, "s")):eq "231 µs"
+    expect(words.quantity(2.5, "s")):eq "2.50 s"
+    expect(words.quantity(0, "s")):eq "0 ms"
+    expect(words.quantity(200.4, "s")):eq "3m 20s"
+    expect(words.quantity(0.0603, "ratio")):eq "6.03 %"
+    expect(words.quantity(2048, "B")):eq "2.00 KiB"
+    expect(words.quantity(812, "tokens")):eq "812 tokens"
+    expect(words.quantity(12.5, "1/s")):eq "12.5 /s"
+    expect(words.quantity(4, "times")):eq "4 times"
+    expect(words.quantity(nil, "s")):eq "—"
+    expect(words.quantity(0 / 0, "s")):eq "—"
   end)
 end)
 
@@ -73,17 +74,19 @@ describe("the headline table", function()
     expect(s.rows[1][8].sub):is_nil()
     expect(texts(s.rows[2])):eq { "output_tokens", "tokens", "600", "", "", "120", "118", "200", "220", "250" }
     expect(s.notes):contains(
-      "± and ranges are 95 % intervals, resampled by session (100 of them); ± is the longer side.")
+      "± and ranges are 95 % intervals, resampled by session (100 sessions); ± is the longer side.")
   end)
 
-  it("has a row that counts failures as infinite, where there are any", function()
+  it("has a row that counts failures and what never ended as infinite, where there are any", function()
     local summary = { metrics = { ttft = metric(), tpot = metric() }, as_infinity = {
       ttft = { n = 640, failed = 40, p50 = 0.32, reason = { p90 = "infinite", p95 = "infinite",
         p99 = "too few samples" } } } }
     local s = section(summary, "Results")
     expect(#s.rows):eq(3)
-    expect(texts(s.rows[2])):eq { "  failed = ∞", "ms", "640", "", "", "", "320", "∞", "∞", "—" }
-    summary.as_infinity.ttft.failed = 0
+    expect(texts(s.rows[2])):eq { "  no answer = ∞", "ms", "640", "", "", "", "320", "∞", "∞", "—" }
+    summary.as_infinity.ttft.failed, summary.as_infinity.ttft.incomplete = 0, 3
+    expect(#section(summary, "Results").rows):eq(3)
+    summary.as_infinity.ttft.incomplete = 0
     expect(#section(summary, "Results").rows):eq(2)
   end)
 
@@ -133,33 +136,35 @@ describe("the other tables", function()
     expect(titles {
       metrics = { ttft = metric() },
       turns = { { turn = "1", ttft = metric(), cached_ratio = metric { unit = "ratio" } } },
+      tags = { { tag = "phase", value = "plan" }, { tag = "phase", value = "act" } },
       replicas = { { id = "r0", requests = 3 } },
       requests = { ok = 1, failed = 1, by_error = { reset = 1 } },
       expectations = { { text = "x", met = true } },
       script_checks = { parsed = { passed = 1, failed = 0 } },
       checks = { { name = "a", ok = true, limit = 1 } },
-    }):eq { "Results", "By turn", "Replicas", "Failures", "Expectations", "Checks of the script",
-      "Can the measurement be believed?" }
+    }):eq { "Expectations", "Results", "Failures", "By turn: ttft and cached_ratio", "By tag", "Replicas",
+      "Checks of the script", "Can the measurement be believed?" }
   end)
 
   it("show each turn with its own unit", function()
     local s = section({ turns = {
-      { turn = "1", ttft = metric { mean = 1.5, p50 = 1.2, p95 = false, refused = { p95 = 100 } },
-        cached_ratio = metric { unit = "ratio", mean = 0.65, n = 590 } } } }, "By turn")
-    expect(texts(s.rows[1])):eq { "1", "600", "1.50 s", "1.20 s", "—", "590", "65.0 %" }
+      { turn = "1", requests = 640, failed = 38, incomplete = 2,
+        ttft = metric { mean = 1.5, p50 = 1.2, p95 = false, refused = { p95 = 100 } },
+        cached_ratio = metric { unit = "ratio", mean = 0.65, n = 590 } } } }, "By turn: ttft and cached_ratio")
+    expect(texts(s.rows[1])):eq { "1", "640", "38", "2", "600", "1.50 s", "1.20 s", "—", "590", "65.0 %" }
     expect(s.notes[1]):eq "— too few samples: p95 needs 100."
   end)
 
   it("mark an idle replica and end a long list", function()
     local list = { { id = "r0", requests = 0, share = 0, failed = 0, output_tokens = 0 } }
     for i = 2, 40 do
-      list[i] = { id = "r" .. i, requests = 1500, share = 0.025, failed = 1, ttft_p50 = 0.1, cached_ratio = 0.5,
-        output_tokens = 10000 }
+      list[i] = { id = "r" .. i, requests = 1500, share = 0.025, failed = 1, ttft_n = 1499, ttft_p50 = 0.1,
+        cached_ratio = 0.5, output_tokens = 10000 }
     end
     local s = section({ replicas = list }, "Replicas")
     expect(#s.rows):eq(24)
     expect(s.rows[1][2].mark):eq "bad"
-    expect(texts(s.rows[2])):eq { "r2", "1,500", "2.50 %", "1", "100 ms", "50.0 %", "10,000" }
+    expect(texts(s.rows[2])):eq { "r2", "1,500", "2.50 %", "1", "1,499", "100 ms", "50.0 %", "10,000" }
     expect(s.notes[1]):eq "… and 16 more in summary.json."
   end)
 
@@ -179,12 +184,12 @@ describe("the other tables", function()
 
   it("give each expectation its verdict, value and reason", function()
     local s = section({ expectations = {
-      { text = "ttft p95 < 400ms", met = true, value = 0.163, shown = "163 ms" },
+      { text = "ttft p95 < 400ms", met = true, value = 0.163, shown = "163 ms", n = 1400 },
       { text = "failed share < 1%", met = false, shown = "6 %", reason = "6 % is not < 1 %" },
       { text = "a function", met = false } } }, "Expectations")
-    expect(texts(s.rows[1])):eq { "✓", "ttft p95 < 400ms", "163 ms", "met" }
-    expect(texts(s.rows[2])):eq { "✗", "failed share < 1%", "6 %", "6 % is not < 1 %" }
-    expect(texts(s.rows[3])):eq { "✗", "a function", "—", "not met" }
+    expect(texts(s.rows[1])):eq { "✓", "ttft p95 < 400ms", "163 ms", "1,400", "met" }
+    expect(texts(s.rows[2])):eq { "✗", "failed share < 1%", "6 %", "", "6 % is not < 1 %" }
+    expect(texts(s.rows[3])):eq { "✗", "a function", "—", "", "not met" }
   end)
 
   it("show what was not measured as such", function()
@@ -235,7 +240,7 @@ describe("sentences", function()
       metrics = { goodput = { share = 0.9, n = 1410 } },
     }
     expect(facts[1]):eq { "requests",
-      "1,325 ok · 85 failed (6.03 %) · 2 incomplete · 1 cancelled · 15 outside the window, not counted" }
+      "1,325 ok · 85 failed (6.03 %) · 2 incomplete (0.142 %) · 1 cancelled · 15 outside the window, not counted" }
     expect(facts[2]):eq { "plain HTTP", "4 ok · 0 failed" }
     expect(facts[3]):eq { "sessions", "236 ok · 0 failed" }
     expect(facts[4]):eq { "throughput",
@@ -257,11 +262,56 @@ describe("sentences", function()
     local both = data.advice { checks = { { name = "worker_cpu", ok = false }, { name = "empty_200", ok = false } } }
     expect(#both):eq(2)
     expect(both[2]):contains "staged fault"
+    local cut = data.advice { checks = { { name = "incomplete_requests", ok = false },
+      { name = "incomplete_sessions", ok = false } } }
+    expect(#cut):eq(1)
+    expect(cut[1]):contains "A longer drain (`drain` in the plan)"
+  end)
+
+  it("name the policies that decided", function()
+    local run = { banner = { { name = "load", value = "x" }, { name = "routing", value = "the plan's policy" } } }
+    local function routing(policies)
+      return data.banner(run, { policies = policies })[2][2]
+    end
+    expect(routing {}):eq "the plan's policy"
+    expect(routing { { policy = "least_inflight", requests = 600, fallback = 0 } }):eq
+      "the plan's policy: least_inflight"
+    expect(routing { { policy = "a", requests = 1, fallback = 1 }, { policy = "b", requests = 5999 } }):eq
+      "the plan's policy: a (1 request), which fell back 1 time, b (5,999 requests)"
+    run.banner[2].value = "session_hash (default)"
+    expect(routing { { policy = "session_hash", requests = 9 } }):eq "session_hash (default)"
+  end)
+
+  it("say what it takes to run the same again", function()
+    expect(data.again {}):eq {}
+    expect(data.again { command = { "perigee", "run", "s.lua", "--set", "note=it's 5 %" }, seed = 7, workers = 1,
+      versions = { perigee = "0.1.0", commit = "abc" }, host = { system = "Linux", machine = "x86_64", cores = 2 },
+      scripts = { { path = "/a/s.lua", sha256 = "0123456789abcdef" }, { path = "lib.lua" } } }):eq {
+      { "command", [[perigee run s.lua --set 'note=it'\''s 5 %']] },
+      { "with", "seed 7 · 1 worker · perigee 0.1.0 (abc) · Linux x86_64, 2 cores" },
+      { "scripts", "s.lua 0123456789ab, lib.lua ? (sha256; copies in scripts/)" } }
+  end)
+
+  it("say where to look when something is wrong", function()
+    local run = { path = "results/x-1" }
+    expect(data.next_steps(run, { requests = { ok = 3, failed = 0 } })):eq {}
+    local steps = data.next_steps(run, { requests = { ok = 3, failed = 1, incomplete = 1 },
+      sessions = { failed = 1 }, expectations = { { text = "ttft p50 < 1ms", met = false },
+        { text = "cached_ratio mean > 90%", met = false } } })
+    local names = {}
+    for i, step in ipairs(steps) do
+      names[i] = step[1]
+    end
+    expect(names):eq { "requests that failed", "requests that never ended", "the slowest first tokens",
+      "the fewest cached tokens", "what sessions said when they failed" }
+    expect(steps[2][2]):eq([[jq -c 'select(.measured and .error == "incomplete") | {session, turn, step, ]]
+      .. [[chosen, served, status, t}' results/x-1/samples.jsonl]])
+    expect(steps[5][2]):eq "less results/x-1/log.txt"
   end)
 
   it("print no noise of equal numbers", function()
-    expect(data.figure(3.3e-14)):eq "0"
-    expect(data.figure(-4.4e-14)):eq "0"
-    expect(data.figure(0.00123)):eq "0.0012"
+    expect(words.figure(3.3e-14)):eq "0"
+    expect(words.figure(-4.4e-14)):eq "0"
+    expect(words.figure(0.00123)):eq "0.0012"
   end)
 end)

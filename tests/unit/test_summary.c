@@ -212,6 +212,11 @@ static void turns_and_replicas(void **state) {
   assert_string_equal(value_to_string(at(&s, "turns.2.turn")), "3–6");
   check_num(&s, "turns.0.from", 1);
   check_num(&s, "turns.0.to", 1);
+  check_num(&s, "turns.0.requests", 145);
+  check_num(&s, "turns.0.failed", 40);
+  check_num(&s, "turns.0.incomplete", 3);
+  check_num(&s, "turns.1.requests", 100);
+  check_num(&s, "turns.2.requests", 400);
   check_num(&s, "turns.2.from", 3);
   check_num(&s, "turns.2.to", 6);
   check_num(&s, "turns.0.ttft.n", 100);

@@ -22,11 +22,13 @@ static const struct {
      "5.7 % of requests failed (6 of 106); without expectations 5 % are allowed"},
     {{GOOD, .requests_failed = 50, .expectations = 1, .expectations_met = 1},
      0,
-     "all 1 expectations met"}, /* the plan judges by itself */
+     "its expectation is met"}, /* the plan judges by itself */
     {{.valid = true, .requests_failed = 7, .expectations = 1, .expectations_met = 1},
      99,
      "all 7 requests failed"},
     {{.valid = true, .requests_failed = 7}, 99, "all 7 requests failed"},
+    {{.valid = true, .requests_failed = 1}, 99, "the only request failed"},
+    {{GOOD, .expectations = 1}, 99, "1 of 1 expectation not met"},
     {{.valid = true, .requests_ok = 50, .sessions_failed = 9}, 99, "all 9 sessions failed"},
     {{.valid = true, .requests_ok = 50, .sessions_ok = 9, .sessions_failed = 1},
      99,

@@ -1,0 +1,377 @@
+-- The tables of a run's report, from the decoded summary.json (src/out/ROW.md): plain data, which
+-- perigee.report draws once for the terminal and once as Markdown. Any field may be missing.
+--
+-- { title =, head = { names }, align = "lrr…", rows = { { cell, … } }, notes = { text … } }
+-- A cell is a text, or { text, sub = "±…", range = "lo–hi", mark = "ok" | "bad" | "dim", code = true }.
+-- `flexible` is the column whose text may be wrapped, `optional` lists columns a narrow terminal may
+-- drop, first to last.
+local words = require "perigee.report_text"
+
+local num, text, object, at, sorted_keys = words.num, words.text, words.object, words.at, words.sorted_keys
+local count, counted, figure, quantity, scale_for = words.count, words.counted, words.figure, words.quantity,
+  words.scale_for
+
+local tables = {}
+
+local LATENCIES = { "ttft", "ttft_sched", "first_visible", "itl", "itl_token", "tpot", "e2e" }
+local OTHERS = { "output_rate", "prompt_tokens", "output_tokens", "cached_tokens", "cached_ratio",
+  "token_count_diff", "client_overhead", "session_time" }
+local PERCENTILES = { "p50", "p90", "p95", "p99" }
+
+-- Metrics that a table of what was measured does not repeat: checks, shares and counts show them.
+local ELSEWHERE = { ttft_sent = true, start_lag = true, wake_lag = true, measurement_error = true,
+  route_fallback = true, failed = true, goodput = true, requests = true, sessions = true,
+  incomplete = true, replica_share = true }
+
+-- Whether two metrics say the same to a reader: as many values, and no statistic 2 % apart.
+local function same(a, b)
+  a, b = object(a), object(b)
+  for _, name in ipairs { "mean", "p50", "p90", "p95", "p99", "max" } do
+    local x, y = num(a[name]) or 0, num(b[name]) or 0
+    if math.abs(x - y) > 0.02 * math.max(math.abs(x), math.abs(y)) then
+      return false
+    end
+  end
+  return a.n == b.n
+end
+
+-- Which rows the headline table has: those with data; a variant only where it says something new.
+function tables.headline_names(metrics)
+  local names, listed = {}, {}
+  local function add(name)
+    listed[name] = true
+    local m = metrics[name]
+    if m and (num(m.n) or 0) > 0 then
+      names[#names + 1] = name
+    end
+  end
+  for _, name in ipairs(LATENCIES) do
+    local base = (name == "ttft_sched" or name == "first_visible") and "ttft"
+      or name == "itl_token" and "itl"
+    if not base or not same(metrics[name], metrics[base]) then
+      add(name)
+    end
+    listed[name] = true
+  end
+  for _, name in ipairs(OTHERS) do
+    local m = object(metrics[name])
+    if name ~= "token_count_diff" or m.min ~= 0 or m.max ~= 0 then -- all zero: usage and tokenizer agree
+      add(name)
+    end
+    listed[name] = true
+  end
+  for _, name in ipairs(sorted_keys(metrics)) do -- the plan's own
+    if not listed[name] and not ELSEWHERE[name] then
+      add(name)
+    end
+  end
+  return names
+end
+
+-- A statistic of metric `m` as a cell, `scale` chosen for the row.
+local function statistic(m, name, scale)
+  local x = num(m[name])
+  if not x then
+    return { "—", mark = "dim" }
+  end
+  local cell = { figure(x * scale) }
+  local interval = object(at(m, "ci95", name))
+  local lo, hi = num(interval[1]), num(interval[2])
+  if lo and hi then
+    cell.sub = "±" .. figure(math.max(hi - x, x - lo, 0) * scale)
+    cell.range = figure(lo * scale) .. "–" .. figure(hi * scale)
+  end
+  return cell
+end
+
+local function metric_row(name, m)
+  local scale, unit = scale_for(text(m.unit), num(m.p50) or num(m.mean))
+  local row = { { name, code = true }, unit, count(m.n), num(m.failed) and count(m.failed) or "",
+    num(m.incomplete) and count(m.incomplete) or "", statistic(m, "mean", scale) }
+  for _, p in ipairs(PERCENTILES) do
+    row[#row + 1] = statistic(m, p, scale)
+  end
+  return row, scale, unit
+end
+
+-- Every request that failed or was cut off counted as one that was never answered.
+local function infinity_row(infinity, scale, unit)
+  local row = { "  no answer = ∞", unit, count(infinity.n), "", "", "" }
+  for _, p in ipairs(PERCENTILES) do
+    local x, reason = num(infinity[p]), at(infinity, "reason", p)
+    row[#row + 1] = { x and figure(x * scale) or reason == "infinite" and "∞" or "—", mark = "dim" }
+  end
+  return row
+end
+
+local function refusals(metrics, names, into)
+  for _, name in ipairs(names) do
+    for p, needs in pairs(object(at(metrics, name, "refused"))) do
+      into[p] = num(needs) or into[p]
+    end
+  end
+end
+
+local function refusal_note(refused)
+  local parts = {}
+  for _, p in ipairs(sorted_keys(refused)) do
+    parts[#parts + 1] = ("%s needs %s"):format(p, count(refused[p]))
+  end
+  return ("— too few samples: %s."):format(table.concat(parts, ", "))
+end
+
+local function headline_notes(summary, names)
+  local metrics, notes, refused = object(summary.metrics), {}, {}
+  local function note(...)
+    notes[#notes + 1] = string.format(...)
+  end
+  local intervals = false
+  for _, name in ipairs(names) do
+    intervals = intervals or num(at(metrics, name, "ci95", "mean", 1)) ~= nil
+  end
+  if intervals then
+    note("± and ranges are 95 %% intervals, resampled by session (%s); ± is the longer side.",
+      counted(at(metrics, names[1], "sessions"), "session"))
+  elseif #names > 0 then
+    note "No intervals: they need at least two sessions."
+  end
+  refusals(metrics, names, refused)
+  if next(refused) then
+    notes[#notes + 1] = refusal_note(refused)
+  end
+  for _, name in ipairs { "itl", "itl_token" } do
+    if at(metrics, name, "method") == "histogram" then
+      note("%s comes from a histogram (relative error up to %.1f %%): there were too many gaps to keep.",
+        name, 100 * (num(at(metrics, name, "relative_error")) or 0))
+    end
+  end
+  local assumed, n = num(at(metrics, "tpot", "first_tokens_assumed")), num(at(metrics, "tpot", "n"))
+  if assumed and n and n > 0 and assumed > 0 then
+    note("tpot: the first event was taken to hold one token in %s of %s.", count(assumed),
+      counted(n, "request"))
+  end
+  local same_read = num(at(metrics, "tpot", "same_read")) or 0
+  if same_read > 0 then
+    note("tpot and output_rate: %s %s left out, all %s events came in one read, with no time between them.",
+      count(same_read), same_read == 1 and "reply is" or "replies are", same_read == 1 and "its" or "their")
+  end
+  local cached = object(summary.cached)
+  if (num(at(metrics, "cached_ratio", "n")) or 0) > 0 then
+    note("cached_ratio: %s reported, %s zero, %s inferred zero; %s did not say.", count(cached.value),
+      count(cached.zero), count(cached.inferred_zero),
+      num(cached.absent) == 1 and "1 reply" or count(cached.absent) .. " replies")
+  end
+  return notes
+end
+
+local function headline(summary)
+  local metrics = object(summary.metrics)
+  local names, rows = tables.headline_names(metrics), {}
+  for _, name in ipairs(names) do
+    local row, scale, unit = metric_row(name, metrics[name])
+    rows[#rows + 1] = row
+    local infinity = object(at(summary, "as_infinity", name))
+    local unanswered = (num(infinity.failed) or 0) + (num(infinity.incomplete) or 0)
+    if (name == "ttft" or name == "e2e") and unanswered > 0 then
+      rows[#rows + 1] = infinity_row(infinity, scale, unit)
+    end
+  end
+  return {
+    title = "Results",
+    head = { "metric", "unit", "n", "failed", "incompl.", "mean", "p50", "p90", "p95", "p99" },
+    align = "llrrrrrrrr",
+    optional = { 8, 9 },
+    rows = rows,
+    notes = headline_notes(summary, names),
+  }
+end
+
+local function turns(summary)
+  local rows, refused = {}, {}
+  for _, turn in ipairs(object(summary.turns)) do
+    local ttft, ratio = object(turn.ttft), object(turn.cached_ratio)
+    local row = { tostring(turn.turn), count(turn.requests), count(turn.failed),
+      count(turn.incomplete), count(ttft.n) }
+    for _, name in ipairs { "mean", "p50", "p95" } do
+      local scale, unit = scale_for("s", num(ttft[name]))
+      local cell = statistic(ttft, name, scale)
+      if num(ttft[name]) then
+        cell[1] = cell[1] .. " " .. unit
+      end
+      row[#row + 1] = cell
+    end
+    row[#row + 1] = count(ratio.n)
+    local cell = statistic(ratio, "mean", 100)
+    if num(ratio.mean) then
+      cell[1] = cell[1] .. " %"
+    end
+    row[#row + 1] = cell
+    for _, p in ipairs { "p50", "p95" } do
+      refused[p] = num(at(ttft, "refused", p)) or refused[p]
+    end
+    rows[#rows + 1] = row
+  end
+  return {
+    title = "By turn: ttft and cached_ratio",
+    head = { "turn", "requests", "failed", "incompl.", "n ttft", "mean", "p50", "p95", "n cached",
+      "cached_ratio" },
+    align = "lrrrrrrrrr",
+    rows = rows,
+    notes = next(refused) and { refusal_note(refused) } or nil,
+  }
+end
+
+local MAX_REPLICAS = 24
+
+local function replicas(summary)
+  local list, rows, notes = object(summary.replicas), {}, {}
+  for i, r in ipairs(list) do
+    if i > MAX_REPLICAS then
+      notes[1] = ("… and %d more in summary.json."):format(#list - MAX_REPLICAS)
+      break
+    end
+    local idle = r.requests == 0
+    rows[i] = { tostring(r.id), { count(r.requests), mark = idle and "bad" or nil },
+      quantity(r.share, "ratio"), count(r.failed), count(r.ttft_n), quantity(r.ttft_p50, "s"),
+      quantity(r.cached_ratio, "ratio"), count(r.output_tokens) }
+  end
+  return {
+    title = "Replicas",
+    head = { "replica", "requests", "share", "failed", "n ttft", "ttft p50", "cached_ratio",
+      "output tokens" },
+    align = "lrrrrrrr",
+    rows = rows,
+    notes = notes,
+  }
+end
+
+local MAX_TAG_ROWS = 24
+
+-- Requests by the script's tags: those that tell requests apart.
+local function tags(summary)
+  local rows, notes, of_tag = {}, {}, {}
+  for _, r in ipairs(object(summary.tags)) do
+    of_tag[r.tag] = (of_tag[r.tag] or 0) + 1
+  end
+  local more = 0
+  for _, r in ipairs(object(summary.tags)) do
+    if of_tag[r.tag] > 1 and #rows < MAX_TAG_ROWS then
+      rows[#rows + 1] = { tostring(r.tag), text(r.value) or { "(without)", mark = "dim" }, count(r.requests),
+        count(r.failed), count(r.incomplete), count(r.ttft_n), quantity(r.ttft_p50, "s"),
+        quantity(r.ttft_p95, "s"), quantity(r.e2e_p50, "s"), quantity(r.cached_ratio, "ratio") }
+    elseif of_tag[r.tag] > 1 then
+      more = more + 1
+    end
+  end
+  if more > 0 then
+    notes[#notes + 1] = ("… and %d more in summary.json."):format(more)
+  end
+  local left_out = object(summary.tags_left_out)
+  if #rows > 0 and #left_out > 0 then
+    notes[#notes + 1] = ("Left out, for their many values or as more than eight tags: %s"):format(
+      table.concat(left_out, ", ", 1, math.min(#left_out, 8)) .. (#left_out > 8 and " …" or ""))
+  end
+  return {
+    title = "By tag",
+    head = { "tag", "value", "requests", "failed", "incompl.", "n ttft", "ttft p50", "ttft p95", "e2e p50",
+      "cached_ratio" },
+    align = "llrrrrrrrr",
+    optional = { 9, 8 },
+    rows = rows,
+    notes = notes,
+  }
+end
+
+local function errors(summary)
+  local rows = {}
+  for _, what in ipairs { "requests", "sessions", "other_requests" } do
+    local group = object(summary[what])
+    local classes, all = object(group.by_error), (num(group.ok) or 0) + (num(group.failed) or 0)
+    for _, class in ipairs(sorted_keys(classes, function(a, b)
+      return classes[a] ~= classes[b] and classes[a] > classes[b] or classes[a] == classes[b] and a < b
+    end)) do
+      local name = what == "other_requests" and "plain HTTP" or what
+      rows[#rows + 1] = { { class, mark = "bad" }, name, count(classes[class]),
+        all > 0 and quantity(classes[class] / all, "ratio") or "—",
+        text(at(group, "detail", class)) or "" }
+    end
+  end
+  return {
+    title = "Failures",
+    head = { "class", "of", "n", "share", "the first one said" },
+    align = "llrrl",
+    flexible = 5,
+    rows = rows,
+  }
+end
+
+local function expectations(summary)
+  local rows = {}
+  for _, e in ipairs(object(summary.expectations)) do
+    local met = e.met == true
+    rows[#rows + 1] = { { met and "✓" or "✗", mark = met and "ok" or "bad" },
+      { text(e.text) or "", code = true }, text(e.shown) or quantity(e.value), num(e.n) and count(e.n) or "",
+      text(e.reason) and e.reason ~= "" and e.reason or (met and "met" or "not met") }
+  end
+  return {
+    title = "Expectations",
+    head = { "", "expectation", "value", "n", "verdict" },
+    align = "llrrl",
+    flexible = 5,
+    rows = rows,
+  }
+end
+
+local function script_checks(summary)
+  local rows = {}
+  for _, name in ipairs(sorted_keys(summary.script_checks)) do
+    local c = object(summary.script_checks[name])
+    local failed = num(c.failed) or 0
+    rows[#rows + 1] = { { failed == 0 and "✓" or "✗", mark = failed == 0 and "ok" or "bad" }, name,
+      count(c.passed), count(failed) }
+  end
+  return {
+    title = "Checks of the script",
+    head = { "", "check", "passed", "failed" },
+    align = "llrr",
+    rows = rows,
+  }
+end
+
+local function validity(summary)
+  local rows = {}
+  for _, c in ipairs(object(summary.checks)) do
+    local known = num(c.figure) ~= nil
+    local mark = c.ok == false and { "✗", mark = "bad" } or known and { "✓", mark = "ok" }
+      or { "·", mark = "dim" }
+    local meaning, note = text(c.meaning), text(c.note)
+    note = note and words.grouped(note)
+    if meaning and note and known then
+      note = meaning .. "; " .. note
+    end
+    rows[#rows + 1] = { mark, tostring(c.name), quantity(c.figure, text(c.unit)),
+      (c.minimum == true and "≥ " or "") .. quantity(c.limit, text(c.unit)), note or meaning or "" }
+  end
+  return {
+    title = "Can the measurement be believed?",
+    head = { "", "check", "figure", "limit", "what it says" },
+    align = "llrrl",
+    flexible = 5,
+    rows = rows,
+  }
+end
+
+--- Every table that has a row, in the order of the report.
+function tables.sections(summary)
+  local list = {}
+  for _, make in ipairs { expectations, headline, errors, turns, tags, replicas, script_checks,
+    validity } do
+    local section = make(summary)
+    if #section.rows > 0 then
+      list[#list + 1] = section
+    end
+  end
+  return list
+end
+
+return tables
