@@ -46,10 +46,32 @@ static void takes_a_buffer(void **state) {
   buf_free(&buf);
 }
 
+static void bytes_are_counted_until_the_last_reference_goes(void **state) {
+  (void)state;
+  struct blob_count *c = blob_count_new();
+  struct blob *a = blob_new("hello", 5), *b = blob_new("you", 3);
+  blob_count_in(a, c);
+  blob_count_in(a, c); /* once */
+  blob_count_in(b, c);
+  assert_int_equal(blob_count_bytes(c), 8);
+  blob_ref(a);
+  blob_unref(a);
+  assert_int_equal(blob_count_bytes(c), 8);
+  blob_unref(a);
+  assert_int_equal(blob_count_bytes(c), 3);
+  blob_count_unref(c); /* the blob may outlive the owner */
+  blob_unref(b);
+  b = blob_new("x", 1);
+  blob_count_in(b, NULL);
+  blob_unref(b);
+  blob_count_unref(NULL);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(counts_across_threads),
       cmocka_unit_test(takes_a_buffer),
+      cmocka_unit_test(bytes_are_counted_until_the_last_reference_goes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
