@@ -365,12 +365,17 @@ int bind_shared(lua_State *L) {
   const char *name = push_key(L, 1);
   lua_replace(L, 1);
   struct store *store = store_for(L);
-  const struct state *s = state_of(L);
+  struct state *s = state_of(L);
   struct shared *tree = bind_hold_shared(L);
   enum store_answer answer;
   const struct shared *found;
   struct err err;
-  if (store_enter(store, name, s ? (const void *)s : L, &answer, &found, &err))
+  if (s)
+    state_block(s, true);
+  int rc = store_enter(store, name, s ? (const void *)s : L, &answer, &found, &err);
+  if (s)
+    state_block(s, false);
+  if (rc)
     bind_raise(L, "%s", err.text);
   if (answer == STORE_READY) {
     bind_push_shared(L, found);

@@ -2,6 +2,7 @@
  * runend.c. */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "out/verdict.h"
 
 #define SIM_START_NS (20 * NS_PER_S)
+#define LAST_SECONDS 120 /* for the report of a run that lost a worker */
 
 static int usage(const struct err *err) {
   return cmd_fail("run", EXIT_USAGE, err);
@@ -213,6 +215,31 @@ static void on_progress(void *user, const struct run_snapshot *s) {
   live_progress(&job->live, s);
 }
 
+/* A thread that was given up goes on inside some C function, and may hold what the rest of this
+ * command needs: a stream, a lock of the C library. Should the end be held up by that, this ends
+ * it. */
+static void on_alarm(int number) {
+  (void)number;
+  _exit(EXIT_FAILED);
+}
+
+static void hurry(void) {
+  signal(SIGALRM, on_alarm);
+  alarm(LAST_SECONDS);
+}
+
+/* Ends the process under a thread that still runs: nothing is freed, no exit handler is called. */
+static NORETURN void leave(struct runjob *job, int status) {
+  char how[80];
+  if (job->has_sim)
+    simchild_stop(&job->sim, how, sizeof how);
+  if (ftrylockfile(stdout) == 0) {
+    status = cmd_flush(status);
+    funlockfile(stdout);
+  }
+  _exit(run_options_bisect(job->argc, job->argv) ? verdict_bisect(status) : status);
+}
+
 static int execute(struct runjob *job, struct err *err) {
   const struct run_options *o = &job->options;
   struct run_config config = {.script = job->script,
@@ -240,6 +267,11 @@ static int execute(struct runjob *job, struct err *err) {
   log_set_printer(NULL, NULL);
   live_end(&job->live);
   job->ran = rc == 0;
+  if (job->result.n_lost)
+    hurry();
+  if (job->result.stopped[0] || job->result.n_lost)
+    snprintf(job->run_error, sizeof job->run_error, "%s",
+             job->result.stopped[0] ? job->result.stopped : job->result.lost_text);
   struct err write_err = {0};
   if (writer_stop(job->writer, &write_err) && !job->run_error[0])
     snprintf(job->run_error, sizeof job->run_error, "%s", write_err.text);
@@ -251,7 +283,7 @@ static int execute(struct runjob *job, struct err *err) {
                "the built-in fleet failed or ended before the run did (it %s)", how);
   }
   if (job->result.teardown_error[0] && !job->run_error[0])
-    snprintf(job->run_error, sizeof job->run_error, "teardown: %s", job->result.teardown_error);
+    snprintf(job->run_error, sizeof job->run_error, "teardown: %.900s", job->result.teardown_error);
   return rc;
 }
 
@@ -322,6 +354,8 @@ static int run(int argc, char **argv) {
         status = runend_finish(&job);
     }
   }
+  if (job.result.n_lost)
+    leave(&job, status);
   clean(&job);
   return status;
 }

@@ -22,8 +22,9 @@
 struct writer {
   pthread_t thread;
   pthread_mutex_t lock; /* of everything down to `live` */
-  pthread_cond_t wake;
+  pthread_cond_t wake, room;
   struct batch *head, **tail;
+  size_t queued_bytes, max_queue_bytes; /* handed over and not yet dealt with */
   bool stopping;
   uint32_t n_recorders;
   struct live live;
@@ -101,8 +102,8 @@ static void count_sample(struct live *live, const struct sample *s) {
   live->ok += s->error == SAMPLE_OK;
   int64_t out = s->output_tokens != SAMPLE_ABSENT ? s->output_tokens : s->output_tokens_local;
   int64_t in = s->prompt_tokens != SAMPLE_ABSENT ? s->prompt_tokens : s->prompt_tokens_local;
-  live->output_tokens += out > 0 ? (uint64_t)out : 0;
-  live->prompt_tokens += in > 0 ? (uint64_t)in : 0;
+  live->output_tokens += out > 0 && out <= INT32_MAX ? (uint64_t)out : 0;
+  live->prompt_tokens += in > 0 && in <= INT32_MAX ? (uint64_t)in : 0;
 }
 
 static void note_ttft(struct writer *w, const struct sample *s) {
@@ -169,9 +170,11 @@ static void *writer_main(void *arg) {
     if (!list)
       break;
     uint64_t taken = 0;
+    size_t bytes = 0;
     for (struct batch *b = list; b; b = b->next) {
       count_batch(w, b);
       taken += b->n_samples;
+      bytes += b->bytes;
     }
     pthread_mutex_unlock(&w->lock);
     while (list) {
@@ -183,6 +186,8 @@ static void *writer_main(void *arg) {
     write_rows(w);
     pthread_mutex_lock(&w->lock);
     w->live.backlog -= taken;
+    w->queued_bytes -= bytes;
+    pthread_cond_broadcast(&w->room);
     w->live.rows_written = w->written_rows;
     w->live.write_failed = w->write_error.code != 0;
   }
@@ -204,6 +209,8 @@ int writer_start(const struct writer_options *options, struct writer **out, stru
   struct writer *w = MEM_NEW(struct writer);
   pthread_mutex_init(&w->lock, NULL);
   pthread_cond_init(&w->wake, NULL);
+  pthread_cond_init(&w->room, NULL);
+  w->max_queue_bytes = options->max_queue_bytes ? options->max_queue_bytes : WRITER_QUEUE_BYTES;
   w->tail = &w->head;
   w->fd = -1;
   w->run_id = mem_strdup(options->run_id ? options->run_id : "");
@@ -270,6 +277,7 @@ void writer_delete(struct writer *w) {
   assert(w->stopped);
   pthread_mutex_destroy(&w->lock);
   pthread_cond_destroy(&w->wake);
+  pthread_cond_destroy(&w->room);
   buf_free(&w->rows);
   table_free(w->table);
   mem_free(w->path);
@@ -292,14 +300,29 @@ void writer_live(struct writer *w, struct live *out) {
   out->ttft_p95_s = stats_quantile(recent, n, 0.95);
 }
 
+/* What a batch keeps alive, near enough: strings are left out. */
+static size_t batch_bytes(const struct batch *b) {
+  size_t bytes = sizeof *b + b->n_sessions * sizeof *b->sessions + b->n_values * sizeof *b->values;
+  for (size_t i = 0; i < b->n_samples; i++)
+    bytes += sizeof **b->samples + b->samples[i]->n_gaps * (sizeof(uint64_t) + sizeof(int32_t));
+  return bytes;
+}
+
 void writer_hand(struct writer *w, struct batch *b) {
   b->next = NULL;
+  b->bytes = batch_bytes(b);
   pthread_mutex_lock(&w->lock);
+  bool first = w->queued_bytes >= w->max_queue_bytes && w->live.hand_waits++ == 0;
+  while (w->queued_bytes >= w->max_queue_bytes)
+    pthread_cond_wait(&w->room, &w->lock);
+  w->queued_bytes += b->bytes;
   *w->tail = b;
   w->tail = &b->next;
   w->live.backlog += b->n_samples;
   pthread_cond_signal(&w->wake);
   pthread_mutex_unlock(&w->lock);
+  if (first)
+    log_warn("rows come faster than they are written: the load waits for the disk");
 }
 
 void writer_add_recorder(struct writer *w) {

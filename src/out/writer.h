@@ -3,7 +3,8 @@
  * Workers hand it batches through their recorders; rows are in the file within a recorder's flush
  * (100 ms), so that whatever ends the process, what was taken is on disk. When the disk refuses,
  * the file is cut back to its last whole row, the error is kept and logged once, and the run goes
- * on: the table still gets every request. */
+ * on: the table still gets every request. The queue is bounded: who hands over while it is full
+ * waits until the thread has caught up, which the loop lag shows and `hand_waits` counts. */
 #ifndef OUT_WRITER_H
 #define OUT_WRITER_H
 
@@ -12,11 +13,14 @@
 
 struct writer;
 
+#define WRITER_QUEUE_BYTES ((size_t)64 << 20)
+
 struct writer_options {
-  const char *dir;    /* samples.jsonl goes here; NULL: no file is written */
-  const char *run_id; /* the rows' `run` */
-  bool with_itl;      /* the rows' `itl_ns` */
-  size_t max_gaps;    /* 0 = TABLE_MAX_GAPS */
+  const char *dir;        /* samples.jsonl goes here; NULL: no file is written */
+  const char *run_id;     /* the rows' `run` */
+  bool with_itl;          /* the rows' `itl_ns` */
+  size_t max_gaps;        /* 0 = TABLE_MAX_GAPS */
+  size_t max_queue_bytes; /* of rows that wait for the thread; 0 = WRITER_QUEUE_BYTES */
 };
 
 /* ERR_IO: the file or the thread cannot be made. The strings are copied. */
@@ -35,6 +39,8 @@ struct live {
   size_t ttft_n;    /* how many of the latest requests the next two are made from, <= 512 */
   double ttft_p50_s, ttft_p95_s; /* NAN when ttft_n is 0 */
   bool write_failed;
+  uint64_t hand_waits;     /* times somebody had to wait because the queue was full */
+  uint64_t rows_no_memory; /* rows that the table had no memory for: the run should end */
 };
 /* Any thread, any time. */
 void writer_live(struct writer *w, struct live *out);
@@ -59,8 +65,9 @@ struct batch {
   struct value_record *values;
   size_t n_values, cap_values;
   uint64_t sessions_started;
+  size_t bytes; /* in the queue; the writer's */
 };
-/* The writer owns the batch from here on. */
+/* The writer owns the batch from here on. Waits while the queue is full. */
 void writer_hand(struct writer *w, struct batch *b);
 void writer_add_recorder(struct writer *w);
 void writer_drop_recorder(struct writer *w, const struct probe *probe);

@@ -12,25 +12,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "run/worker.h"
+#include "run/conductor.h"
 
 #define PROGRESS_NS (250 * NS_PER_MS)
 #define START_AHEAD_NS                                                                             \
   (2 * NS_PER_MS) /* so that every worker knows of the start before it is due */
-
-/* What only the calling thread touches. */
-struct conductor {
-  struct run run;
-  struct run_result *result;
-  enum run_phase phase;
-  struct loop_timer phase_timer, progress_timer; /* phase: the next change that is due */
-  uv_signal_t signals[2];
-  bool signals_open, quitting, window_open_ended;
-  unsigned interrupts;
-  uint32_t n_ready, n_exhausted, n_drained, n_started;
-  bool failed;
-  struct err err;
-};
 
 const char *run_phase_name(enum run_phase phase) {
   static const char *const names[] = {"loading",  "set-up",    "warm-up", "running",
@@ -43,7 +29,7 @@ uint32_t run_default_workers(void) {
   return cores > 2 ? (uint32_t)cores - 1 : 1;
 }
 
-static uint64_t since_zero(const struct conductor *c, uint64_t loop_ns) {
+uint64_t conductor_since_zero(const struct conductor *c, uint64_t loop_ns) {
   return loop_ns > c->run.zero_ns ? loop_ns - c->run.zero_ns : 0;
 }
 
@@ -103,32 +89,43 @@ static void enter(struct conductor *c, enum run_phase phase) {
 
 static void tell_all(struct conductor *c, enum worker_order order) {
   for (uint32_t i = 0; i < c->n_started; i++)
-    worker_tell(&c->run.workers[i], order);
+    if (!c->views[i].lost)
+      worker_tell(&c->run.workers[i], order);
 }
 
-static void cancel_all(struct conductor *c, enum sample_error as) {
+static void cancel_all(struct conductor *c, enum sample_error as, const char *why) {
   for (uint32_t i = 0; i < c->n_started; i++) {
-    if (!c->run.workers[i].orders[WORKER_CANCEL].sent)
-      c->run.workers[i].cancel_as = as;
+    struct worker *w = &c->run.workers[i];
+    if (!c->views[i].lost && !w->orders[WORKER_CANCEL].sent) {
+      w->cancel_as = as;
+      w->cancel_why = why;
+    }
   }
   tell_all(c, WORKER_CANCEL);
 }
 
 /* Everything has ended, or never began. Workers that still load hear of it once they are ready. */
-static void quit(struct conductor *c) {
+void conductor_quit(struct conductor *c) {
   c->quitting = true;
   loop_timer_clear(c->run.loop, &c->phase_timer);
-  if (c->n_ready < c->n_started)
-    return;
-  tell_all(c, WORKER_QUIT);
-  loop_stop(c->run.loop);
+  if (c->n_ready == c->n_started)
+    tell_all(c, WORKER_QUIT);
 }
 
-static void fail(struct conductor *c, const struct err *err) {
+void conductor_fail(struct conductor *c, const struct err *err) {
   if (!c->failed)
     c->err = *err;
   c->failed = true;
-  quit(c);
+  conductor_quit(c);
+}
+
+void conductor_cut(struct conductor *c, const struct err *err) {
+  if (c->quitting || c->cut || c->phase < RUN_WARMUP || c->phase > RUN_DRAIN)
+    return;
+  c->cut = true;
+  snprintf(c->result->stopped, sizeof c->result->stopped, "%s", err->text);
+  loop_timer_clear(c->run.loop, &c->phase_timer);
+  cancel_all(c, SAMPLE_CANCELLED, "the run was stopped before its end");
 }
 
 static double drain_limit(const struct conductor *c) {
@@ -155,7 +152,7 @@ static void on_phase_timer(struct loop_timer *timer) {
   } else if (c->phase == RUN_WINDOW) {
     start_drain(c, zero + end);
   } else if (c->phase == RUN_DRAIN) {
-    cancel_all(c, SAMPLE_INCOMPLETE);
+    cancel_all(c, SAMPLE_INCOMPLETE, "still running when the drain ended");
   }
 }
 
@@ -164,7 +161,7 @@ static void start_load(struct conductor *c) {
   schedule_window(&c->run.load, &start, &end);
   c->run.load_start_ns = loop_refresh(c->run.loop) + START_AHEAD_NS;
   struct run_result *r = c->result;
-  r->load_start_ns = since_zero(c, c->run.load_start_ns);
+  r->load_start_ns = conductor_since_zero(c, c->run.load_start_ns);
   r->window_start_ns = r->load_start_ns + start;
   c->window_open_ended = end == SCHEDULE_NEVER;
   if (!c->window_open_ended)
@@ -179,8 +176,11 @@ static void start_load(struct conductor *c) {
 
 static void all_ready(struct conductor *c) {
   if (c->quitting) {
-    quit(c);
-  } else if (c->run.workers[0].states[0]->has_setup) {
+    conductor_quit(c);
+    return;
+  }
+  c->has_teardown = c->run.workers[0].states[0]->has_teardown;
+  if (c->run.workers[0].states[0]->has_setup) {
     enter(c, RUN_SETUP);
     worker_tell(&c->run.workers[0], WORKER_SETUP);
   } else {
@@ -188,127 +188,193 @@ static void all_ready(struct conductor *c) {
   }
 }
 
-static void on_ready(struct loop_post *post) {
-  struct worker *w = CONTAINER_OF(post, struct worker_post, post)->worker;
-  struct conductor *c = CONTAINER_OF(w->run, struct conductor, run);
+/* What a post says of its worker; NULL for one that was given up since: rescue.c spoke for it. */
+static struct conductor_view *view_of(struct loop_post *post, struct conductor **c,
+                                      struct worker **w) {
+  *w = CONTAINER_OF(post, struct worker_post, post)->worker;
+  *c = CONTAINER_OF((*w)->run, struct conductor, run);
+  struct conductor_view *v = &(*c)->views[(*w)->index];
+  return v->lost ? NULL : v;
+}
+
+void conductor_ready(struct conductor *c, struct conductor_view *v, const struct err *err) {
+  if (v->ready)
+    return;
+  v->ready = true;
   c->n_ready++;
-  if (w->err.code)
-    fail(c, &w->err);
+  if (err)
+    conductor_fail(c, err);
   else if (c->n_ready == c->n_started)
     all_ready(c);
 }
 
+static void on_ready(struct loop_post *post) {
+  struct conductor *c;
+  struct worker *w;
+  struct conductor_view *v = view_of(post, &c, &w);
+  if (v)
+    conductor_ready(c, v, w->err.code ? &w->err : NULL);
+}
+
 static void on_set_up(struct loop_post *post) {
-  struct worker *w = CONTAINER_OF(post, struct worker_post, post)->worker;
-  struct conductor *c = CONTAINER_OF(w->run, struct conductor, run);
+  struct conductor *c;
+  struct worker *w;
+  if (!view_of(post, &c, &w))
+    return;
   c->run.setup = w->setup_result;
   w->setup_result = (struct shared){.kind = SHARED_NULL};
   shared_seal(&c->run.setup);
   if (c->interrupts) {
-    quit(c);
+    conductor_quit(c);
   } else if (w->outcome.error != SAMPLE_OK) {
     struct err err;
     err_set(&err, ERR_INVALID, "setup failed (%s): %s", sample_error_name(w->outcome.error),
             vu_outcome_detail(&w->outcome));
-    fail(c, &err);
+    conductor_fail(c, &err);
   } else {
     start_load(c);
   }
 }
 
-static void on_exhausted(struct loop_post *post) {
-  struct worker *w = CONTAINER_OF(post, struct worker_post, post)->worker;
-  struct conductor *c = CONTAINER_OF(w->run, struct conductor, run);
+void conductor_exhausted(struct conductor *c, struct conductor_view *v) {
+  if (v->exhausted)
+    return;
+  v->exhausted = true;
   /* Bounded by sessions alone: the drain begins when the last one has started. */
-  if (++c->n_exhausted == c->n_started && c->window_open_ended && !c->interrupts) {
+  if (++c->n_exhausted == c->n_started && c->window_open_ended && !c->interrupts && !c->cut) {
     loop_timer_clear(c->run.loop, &c->phase_timer);
     start_drain(c, now(c));
   }
 }
 
+static void on_exhausted(struct loop_post *post) {
+  struct conductor *c;
+  struct worker *w;
+  struct conductor_view *v = view_of(post, &c, &w);
+  if (v)
+    conductor_exhausted(c, v);
+}
+
 static void end_load(struct conductor *c) {
   struct run_result *r = c->result;
   loop_timer_clear(c->run.loop, &c->phase_timer);
-  r->ended_ns = since_zero(c, now(c));
-  if (c->window_open_ended || (c->interrupts && r->window_end_ns > r->ended_ns))
+  r->ended_ns = conductor_since_zero(c, now(c));
+  if (c->window_open_ended || ((c->interrupts || c->cut) && r->window_end_ns > r->ended_ns))
     r->window_end_ns = r->ended_ns;
-  if (c->run.workers[0].states[0]->has_teardown && c->interrupts < 2) {
+  if (c->has_teardown && c->views[0].lost) {
+    snprintf(r->teardown_error, sizeof r->teardown_error,
+             "not run: the worker whose task it is stopped coming back");
+    conductor_quit(c);
+  } else if (c->has_teardown && c->interrupts < 2) {
     enter(c, RUN_TEARDOWN);
     worker_tell(&c->run.workers[0], WORKER_TEARDOWN);
   } else {
-    quit(c);
+    conductor_quit(c);
   }
 }
 
-static void on_drained(struct loop_post *post) {
-  struct worker *w = CONTAINER_OF(post, struct worker_post, post)->worker;
-  struct conductor *c = CONTAINER_OF(w->run, struct conductor, run);
+void conductor_drained(struct conductor *c, struct conductor_view *v) {
+  if (v->drained)
+    return;
+  v->drained = true;
   if (++c->n_drained == c->n_started)
     end_load(c);
 }
 
+static void on_drained(struct loop_post *post) {
+  struct conductor *c;
+  struct worker *w;
+  struct conductor_view *v = view_of(post, &c, &w);
+  if (v)
+    conductor_drained(c, v);
+}
+
 static void on_torn_down(struct loop_post *post) {
-  struct worker *w = CONTAINER_OF(post, struct worker_post, post)->worker;
-  struct conductor *c = CONTAINER_OF(w->run, struct conductor, run);
+  struct conductor *c;
+  struct worker *w;
+  if (!view_of(post, &c, &w))
+    return;
   if (w->outcome.error != SAMPLE_OK) {
     snprintf(c->result->teardown_error, sizeof c->result->teardown_error, "%s: %s",
              sample_error_name(w->outcome.error), vu_outcome_detail(&w->outcome));
     log_error("teardown failed class=%s %s", sample_error_name(w->outcome.error),
               vu_outcome_detail(&w->outcome));
   }
-  quit(c);
+  conductor_quit(c);
+}
+
+/* The last of a thread. */
+void conductor_gone(struct conductor *c, struct conductor_view *v) {
+  if (v->gone)
+    return;
+  v->gone = true;
+  if (++c->n_gone == c->n_started)
+    loop_stop(c->run.loop);
+}
+
+static void on_gone(struct loop_post *post) {
+  struct conductor *c;
+  struct worker *w;
+  struct conductor_view *v = view_of(post, &c, &w);
+  if (v)
+    conductor_gone(c, v);
 }
 
 /* ---- interruption ---- */
 
-static void interrupt(struct conductor *c) {
-  c->interrupts++;
+static void interrupt(struct conductor *c, int number) {
+  if (c->interrupts++ == 0)
+    c->interrupted_ns = loop_refresh(c->run.loop);
   c->result->interrupted = true;
-  log_warn("interrupted phase=%s", run_phase_name(c->phase));
+  log_warn("interrupted signal=%s phase=%s", strsignal(number), run_phase_name(c->phase));
   if (c->phase == RUN_LOADING)
-    quit(c);
+    conductor_quit(c);
   else if (c->phase != RUN_TEARDOWN)
-    cancel_all(c, SAMPLE_CANCELLED);
-  if (c->interrupts > 1)
+    cancel_all(c, SAMPLE_CANCELLED, "the run was interrupted");
+  if (c->interrupts > 1) {
     tell_all(c, WORKER_ABORT);
+    rescue_look(c);
+  }
   show_progress(c);
 }
 
 static void on_signal(uv_signal_t *handle, int number) {
-  (void)number;
-  interrupt(handle->data);
+  interrupt(handle->data, number);
 }
 
+/* A signal that is ignored stays so: SIGHUP under nohup. */
 static void open_signals(struct conductor *c) {
-  static const int numbers[] = {SIGINT, SIGTERM};
+  static const int numbers[CONDUCTOR_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
   for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-    uv_signal_init(loop_uv(c->run.loop), &c->signals[i]);
-    c->signals[i].data = c;
-    uv_signal_start(&c->signals[i], on_signal, numbers[i]);
+    struct sigaction now_is;
+    if (sigaction(numbers[i], NULL, &now_is) == 0 && now_is.sa_handler == SIG_IGN)
+      continue;
+    uv_signal_t *handle = &c->signals[c->n_signals++];
+    uv_signal_init(loop_uv(c->run.loop), handle);
+    handle->data = c;
+    uv_signal_start(handle, on_signal, numbers[i]);
   }
-  c->signals_open = true;
 }
 
 static void close_signals(struct conductor *c) {
-  for (size_t i = 0; c->signals_open && i < ARRAY_LEN(c->signals); i++)
+  for (size_t i = 0; i < c->n_signals; i++)
     uv_close((uv_handle_t *)&c->signals[i], NULL);
 }
 
 /* ---- the whole ---- */
 
 static void start_workers(struct conductor *c) {
-  static void (*const callbacks[])(struct loop_post *) = {[WORKER_READY] = on_ready,
-                                                          [WORKER_SET_UP] = on_set_up,
-                                                          [WORKER_EXHAUSTED] = on_exhausted,
-                                                          [WORKER_DRAINED] = on_drained,
-                                                          [WORKER_TORN_DOWN] = on_torn_down};
+  static void (*const callbacks[])(struct loop_post *) = {
+      [WORKER_READY] = on_ready,         [WORKER_SET_UP] = on_set_up,
+      [WORKER_EXHAUSTED] = on_exhausted, [WORKER_DRAINED] = on_drained,
+      [WORKER_TORN_DOWN] = on_torn_down, [WORKER_GONE] = on_gone};
   struct err err;
   for (uint32_t i = 0; i < c->run.n_workers; i++) {
     struct worker *w = &c->run.workers[i];
     for (size_t e = 0; e < WORKER_EVENTS; e++)
       w->events[e] = (struct worker_post){.post.run = callbacks[e], .worker = w};
     if (worker_start(w, &c->run, i, &err)) {
-      fail(c, &err);
+      conductor_fail(c, &err);
       return;
     }
     c->n_started++;
@@ -328,10 +394,12 @@ static void sum_up(struct conductor *c) {
   struct run_result *r = c->result;
   const struct fleet *f = c->run.config->fleet;
   r->workers = c->run.n_workers;
-  r->sessions_started = c->run.sessions_started;
-  r->sessions_ended = c->run.sessions_ended;
+  r->sessions_started = __atomic_load_n(&c->run.sessions_started, __ATOMIC_RELAXED);
+  r->sessions_ended = __atomic_load_n(&c->run.sessions_ended, __ATOMIC_RELAXED);
   for (uint32_t i = 0; i < c->n_started; i++) {
     const struct worker *w = &c->run.workers[i];
+    if (c->views[i].lost)
+      continue; /* what its client counted is lost: it may still be counting */
     const struct http_client_stats *s = &w->stats;
     r->states += (uint32_t)w->n_states;
     r->client.requests += s->requests;
@@ -350,16 +418,21 @@ static void sum_up(struct conductor *c) {
   }
 }
 
+/* What a thread that was given up may still look at lives on: the whole process ends soon. */
 static void release(struct conductor *c) {
   close_signals(c);
   loop_timer_clear(c->run.loop, &c->phase_timer);
   loop_timer_clear(c->run.loop, &c->progress_timer);
+  rescue_stop(c);
   uv_run(loop_uv(c->run.loop), UV_RUN_NOWAIT); /* the signal handles' close */
+  if (c->result->n_lost)
+    return;
   loop_delete(c->run.loop);
   router_delete(c->run.router);
   shared_free(&c->run.setup);
   schedule_free(&c->run.load);
   mem_free(c->run.workers);
+  mem_free(c->views);
   mem_free((void *)c->run.reports);
   mem_free(c);
 }
@@ -368,7 +441,8 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   *result = (struct run_result){0};
   struct conductor *c = MEM_NEW(struct conductor);
   c->result = result;
-  c->run.config = config;
+  c->config = *config;
+  c->run.config = &c->config;
   c->run.load = schedule_copy(config->load);
   c->run.load.seed = config->seed;
   int rc = check_config(config, &c->run.load, err);
@@ -381,6 +455,7 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   }
   c->run.n_workers = config->workers ? config->workers : run_default_workers();
   c->run.workers = mem_calloc(c->run.n_workers, sizeof *c->run.workers);
+  c->views = mem_calloc(c->run.n_workers, sizeof *c->views);
   size_t replicas = config->fleet ? config->fleet->n_replicas : 0;
   if (replicas)
     c->run.router = router_new(replicas);
@@ -394,10 +469,12 @@ int run_start(const struct run_config *config, struct run_result *result, struct
     open_signals(c);
   loop_timer_set(c->run.loop, &c->progress_timer, now(c));
   start_workers(c);
+  rescue_start(c);
   if (c->n_started > 0)
     loop_run(c->run.loop);
   for (uint32_t i = 0; i < c->n_started; i++)
-    worker_join(&c->run.workers[i]);
+    if (!c->views[i].lost)
+      worker_join(&c->run.workers[i]);
   c->phase = RUN_ENDED;
   show_progress(c);
   sum_up(c);

@@ -75,7 +75,15 @@ struct run_result {
   struct http_client_stats client; /* summed over workers */
   uint64_t *picked;                /* requests routed to each replica, n_picked of them; owned */
   size_t n_picked;
-  char teardown_error[300]; /* "" = none, or no teardown */
+  char teardown_error[1024]; /* "" = none, or no teardown */
+  char stopped[1024];        /* why the load was ended before its time; "" = it was not, or by a
+                                signal */
+  /* Threads that did not come back from a C function were given up: their sessions are recorded as
+   * incomplete, their requests in flight and what their clients counted are lost. Then nothing that
+   * the config points to may be freed, and the process must end with _exit. */
+  uint32_t n_lost;
+  uint64_t sessions_lost;
+  char lost_text[1024]; /* of the first one */
 };
 
 /* Cores − 1, at least 1. */

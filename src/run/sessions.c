@@ -186,7 +186,6 @@ static void check_done(struct worker *w) {
   if (w->exhausted && !pending && w->n_live == 0) {
     w->drained = true;
     worker_set_probing(w, false);
-    loop_timer_clear(w->loop, &w->window_timer);
     recorder_flush(w->recorder);
     worker_send_event(w, WORKER_DRAINED);
   }

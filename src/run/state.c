@@ -50,9 +50,11 @@ static size_t heap_cap(const struct state *s) {
  * so there has to be a new live object. Nothing here can raise: there is always memory. */
 static bool step(struct state *s, lua_State *L) {
   s->collecting = true;
+  watch_enter(s->options.watch, WATCH_COLLECTING, 0, WATCH_NO_SESSION, NULL); /* __gc methods run */
   lua_createtable(L, 0, 0);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &newest_key);
   bool done = lua_gc(L, LUA_GCSTEP, 0) == 1;
+  watch_leave(s->options.watch);
   s->collecting = false;
   if (done)
     s->live_bytes = s->bytes;
@@ -167,8 +169,10 @@ void state_push_where(lua_State *L) {
  * plan is refused the script's frame is gone. */
 static void keep_line(lua_State *L, lua_Debug *ar, struct state *s) {
   lua_getinfo(L, "S", ar);
-  if (*ar->source == '@' && strcmp(ar->source + 1, s->options.script) == 0)
+  if (*ar->source == '@' && strcmp(ar->source + 1, s->options.script) == 0) {
     s->load_line = ar->currentline;
+    watch_set_place(&s->place, ar->short_src, ar->currentline, false);
+  }
 }
 
 static void on_count(lua_State *L, lua_Debug *ar) {
@@ -178,6 +182,8 @@ static void on_count(lua_State *L, lua_Debug *ar) {
     return;
   }
   settle(s, L);
+  if (s->options.watch)
+    state_note_place(s, L, false);
   if (!state_must_stop(s)) {
     uint64_t ran_ns = loop_refresh(s->options.loop) - s->entered_ns;
     if (ran_ns < s->options.runaway_ns)
@@ -201,7 +207,24 @@ void state_check_time(lua_State *L) {
     on_count(L, &ar);
 }
 
+void state_note_place(struct state *s, lua_State *L, bool waited) {
+  lua_Debug ar;
+  int level = 0;
+  if (next_frame(L, &level, &ar))
+    watch_set_place(s->running ? &s->running->place : &s->place, ar.short_src, ar.currentline,
+                    waited);
+}
+
+void state_block(struct state *s, bool blocked) {
+  watch_block(s->options.watch, blocked);
+}
+
 void state_enter(struct state *s, struct vu *vu) {
+  if (vu)
+    watch_enter(s->options.watch, WATCH_RUNNING, vu->root->kind, vu->session, &vu->place);
+  else
+    watch_enter(s->options.watch, s->loading ? WATCH_LOADING : WATCH_CALLING, 0, WATCH_NO_SESSION,
+                &s->place);
   s->running = vu;
   s->entered_ns = loop_refresh(s->options.loop);
 }
@@ -212,6 +235,7 @@ void state_leave(struct state *s) {
     s->stopped = false;
     lua_sethook(s->L, on_count, LUA_MASKCOUNT, HOOK_COUNT);
   }
+  watch_leave(s->options.watch);
 }
 
 void state_push_error(lua_State *L, int index) {
@@ -334,14 +358,18 @@ int state_new(const struct state_options *options, struct state **out, struct er
   lua_gc(s->L, LUA_GCSTOP); /* from now on it steps when state_settle or state_collect says */
   lua_gc(s->L, LUA_GCINC, 0, 0, STEP_SIZE_LOG2);
   lua_sethook(s->L, on_count, LUA_MASKCOUNT, HOOK_COUNT);
+  s->loading = true;
   int rc = state_call(s, load_script, s, err);
+  s->loading = false;
   s->load_line = 0;
   if (rc) {
     state_delete(s);
     return rc;
   }
   s->collecting = true;
+  watch_enter(s->options.watch, WATCH_COLLECTING, 0, WATCH_NO_SESSION, NULL);
   lua_gc(s->L, LUA_GCCOLLECT);
+  watch_leave(s->options.watch);
   s->collecting = false;
   s->live_bytes = s->stepped_bytes = s->bytes;
   *out = s;
@@ -353,7 +381,9 @@ void state_delete(struct state *s) {
     return;
   assert(s->users == 0);
   s->collecting = true;
+  watch_enter(s->options.watch, WATCH_CLOSING, 0, WATCH_NO_SESSION, NULL);
   lua_close(s->L);
+  watch_leave(s->options.watch);
   assert(s->bytes == 0);
   smallmem_free(&s->small);
   mem_free(s);

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "run/smallmem.h"
 #include "run/store.h"
+#include "run/watch.h"
 
 struct lua_State;
 struct lua_Debug;
@@ -52,6 +53,7 @@ struct state_options {
   struct loop *loop; /* for the time */
   struct store *store;
   struct worker *worker;     /* NULL while a plan is only read */
+  struct watch *watch;       /* the worker's: others see the way into Lua; NULL = nobody looks */
   const struct fleet *fleet; /* NULL = none */
   const char *arm;           /* vu.arm; NULL = nil */
   const struct state_set *sets;
@@ -73,7 +75,9 @@ struct state {
   uint32_t users;               /* live virtual users, children included */
   const struct shared *setup;   /* what setup returned; NULL = nil */
   bool has_setup, has_teardown; /* the plan has such a function */
+  bool loading;
   int load_line;                /* of the script's own code, while it loads; else 0 */
+  struct watch_place place;     /* where Lua was last seen when no user runs */
   /* time */
   uint64_t entered_ns;
   bool stopped; /* what runs was running away */
@@ -115,6 +119,10 @@ void state_leave(struct state *s);
 /* For C functions that may take long, in place of the count hook, which does not run in them: a
  * look at the clock; raises when what runs must stop. Nothing in a state that is no run's. */
 void state_check_time(struct lua_State *L);
+/* Notes where the script is, for whoever watches: `waited` at a wait point, else in passing. */
+void state_note_place(struct state *s, struct lua_State *L, bool waited);
+/* Waiting for another state's thread, by design (shared data that is being built). */
+void state_block(struct state *s, bool blocked);
 /* Whether what runs must not go on, whatever a pcall says: it ran away, or its user was cancelled.
  */
 bool state_must_stop(struct state *s);

@@ -323,6 +323,8 @@ static int after_wait(lua_State *L, int status, lua_KContext context) {
 int vu_wait(lua_State *L, struct vu *vu, void (*cancel)(struct vu *vu),
             int (*resumed)(lua_State *L, struct vu *vu)) {
   assert(vu->phase == VU_RUNNING);
+  if (vu->state->options.watch)
+    state_note_place(vu->state, L, true);
   vu->cancel = cancel;
   vu->resumed = resumed;
   vu->phase = VU_WAITING;

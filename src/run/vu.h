@@ -80,6 +80,7 @@ struct vu {
   struct lua_State *co;
   struct vu_handle *handle;
   int n_args;
+  struct watch_place place; /* where it last waited or was seen */
   /* the operation waited for */
   void (*cancel)(struct vu *vu); /* ends it now; NULL: it ends by itself soon (children) */
   int (*resumed)(struct lua_State *L, struct vu *vu); /* pushes results, returns their number */

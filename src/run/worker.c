@@ -35,6 +35,7 @@ static int add_state(struct worker *w, struct err *err) {
       .loop = w->loop,
       .store = c->store,
       .worker = w,
+      .watch = &w->watch,
       .fleet = c->fleet,
       .arm = c->arm,
       .sets = c->sets,
@@ -101,39 +102,52 @@ static void wakeup_busy(void *user, uint64_t busy_ns) {
   recorder_wakeup_busy(((struct worker *)user)->recorder, busy_ns);
 }
 
-/* From the window's start to its end the client's own lateness is kept. */
-void worker_set_probing(struct worker *w, bool on) {
-  if (w->probing == on)
+static void end_cpu(struct worker *w) {
+  if (!w->cpu_open)
     return;
-  w->probing = on;
+  w->cpu_open = false;
   struct loop_stats stats;
   loop_get_stats(w->loop, &stats);
   uint64_t now = loop_refresh(w->loop);
-  if (on) {
-    const struct loop_probe probe = {
-        .timer_late = timer_late, .wakeup_busy = wakeup_busy, .user = w};
-    loop_set_probe(w->loop, &probe);
-    w->cpu_mark_ns = stats.cpu_ns;
-    w->wall_mark_ns = now;
-  } else {
-    loop_set_probe(w->loop, NULL);
-    if (now > w->wall_mark_ns + CPU_MIN_NS)
-      recorder_cpu(w->recorder,
-                   (double)(stats.cpu_ns - w->cpu_mark_ns) / (double)(now - w->wall_mark_ns));
-  }
+  if (now > w->wall_mark_ns + CPU_MIN_NS)
+    recorder_cpu(w->recorder,
+                 (double)(stats.cpu_ns - w->cpu_mark_ns) / (double)(now - w->wall_mark_ns));
 }
 
+void worker_set_probing(struct worker *w, bool on) {
+  if (!on)
+    loop_timer_clear(w->loop, &w->window_timer);
+  if (w->probing == on)
+    return;
+  w->probing = on;
+  recorder_set_probing(w->recorder, on);
+  if (!on) {
+    end_cpu(w);
+    loop_set_probe(w->loop, NULL);
+    return;
+  }
+  const struct loop_probe probe = {.timer_late = timer_late, .wakeup_busy = wakeup_busy, .user = w};
+  loop_set_probe(w->loop, &probe);
+  struct loop_stats stats;
+  loop_get_stats(w->loop, &stats);
+  w->cpu_mark_ns = stats.cpu_ns;
+  w->wall_mark_ns = loop_refresh(w->loop);
+  w->cpu_open = true;
+}
+
+/* The window opens, then closes. Lateness is kept on through the drain, where measured requests
+ * still end; the share of a core is the window's alone, or the quiet of the drain would hide it. */
 static void on_window_timer(struct loop_timer *timer) {
   struct worker *w = CONTAINER_OF(timer, struct worker, window_timer);
   uint64_t start, end;
   schedule_window(&w->run->load, &start, &end);
-  if (w->probing || w->drained) {
-    worker_set_probing(w, false);
-    return;
+  if (w->probing) {
+    end_cpu(w);
+  } else if (!w->drained) {
+    worker_set_probing(w, true);
+    if (end != SCHEDULE_NEVER)
+      loop_timer_set(w->loop, timer, w->run->load_start_ns + end);
   }
-  worker_set_probing(w, true);
-  if (end != SCHEDULE_NEVER)
-    loop_timer_set(w->loop, timer, w->run->load_start_ns + end);
 }
 
 static void on_flush_timer(struct loop_timer *timer) {
@@ -173,11 +187,10 @@ static void start_load(struct worker *w) {
 }
 
 static void cancel_all(struct worker *w) {
-  const char *why = w->cancel_as == SAMPLE_INCOMPLETE ? "still running when the drain ended"
-                                                      : "the run was interrupted";
+  worker_set_probing(w, false); /* ending many sessions at once is no measure of anything */
   if (w->special)
-    vu_cancel(w->special, w->cancel_as, why);
-  sessions_cancel(w, w->cancel_as, why);
+    vu_cancel(w->special, w->cancel_as, w->cancel_why);
+  sessions_cancel(w, w->cancel_as, w->cancel_why);
 }
 
 static void special_ended(struct vu *vu) {
@@ -233,8 +246,8 @@ static void on_order(struct loop_post *post) {
 }
 
 void worker_tell(struct worker *w, enum worker_order order) {
-  if (w->orders[order].sent || !w->loop)
-    return;
+  if (w->orders[order].sent || w->orders[WORKER_QUIT].sent || !w->loop)
+    return; /* after the last one the loop may be gone */
   w->orders[order].sent = true;
   loop_post(w->loop, &w->orders[order].post);
 }
@@ -299,7 +312,9 @@ static int set_up(struct worker *w) {
   w->client = http_client_new(&options, &w->err);
   if (!w->client)
     return w->err.code;
+  watch_enter(&w->watch, WATCH_RESOLVING, 0, WATCH_NO_SESSION, NULL);
   int rc = find_targets(w, &w->err);
+  watch_leave(&w->watch);
   uint32_t states = users > STATE_USERS ? (users + STATE_USERS - 1) / STATE_USERS : 1;
   for (uint32_t i = 0; i < states && !rc; i++)
     rc = add_state(w, &w->err);
@@ -327,12 +342,14 @@ static void *run_thread(void *arg) {
   w->err.code = set_up(w);
   if (!w->loop) {
     worker_send_event(w, WORKER_READY);
+    worker_send_event(w, WORKER_GONE);
     return NULL;
   }
   loop_timer_set(w->loop, &w->flush_timer, loop_now(w->loop) + FLUSH_NS);
   worker_send_event(w, WORKER_READY);
   loop_run(w->loop);
   tear_down(w);
+  worker_send_event(w, WORKER_GONE);
   return NULL;
 }
 

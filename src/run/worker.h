@@ -32,6 +32,7 @@ enum worker_event {
   WORKER_EXHAUSTED, /* no session is left to start */
   WORKER_DRAINED,   /* and none is running */
   WORKER_TORN_DOWN, /* teardown has ended: outcome */
+  WORKER_GONE,      /* the thread ends: it may be joined */
   WORKER_EVENTS
 };
 
@@ -56,6 +57,7 @@ struct worker {
   struct run *run;
   uint32_t index;
   pthread_t thread;
+  struct watch watch; /* for run/rescue.c */
   struct loop *loop;
   const struct tokens *tokens; /* NULL = the server's counts alone */
   struct http_client *client;
@@ -78,12 +80,13 @@ struct worker {
   /* accuracy */
   struct loop_timer flush_timer, window_timer;
   uint64_t cpu_mark_ns, wall_mark_ns;
-  bool probing;
+  bool probing, cpu_open;
   uint64_t seen_errors[64]; /* hashes of script errors already logged */
   size_t n_seen_errors;
   /* talk */
   struct worker_post orders[WORKER_ORDERS], events[WORKER_EVENTS];
   enum sample_error cancel_as;
+  const char *cancel_why;
   struct err err;
   struct vu_outcome outcome;
   struct shared setup_result;
@@ -102,7 +105,8 @@ void worker_tell(struct worker *w, enum worker_order order);
 void worker_send_event(struct worker *w, enum worker_event event);
 /* The first state with room; another one when all are full. */
 struct state *worker_state_with_room(struct worker *w);
-/* From the window's start to its end the client's own lateness is kept. */
+/* From the window's start until its last session ended, or was cancelled, the client's own lateness
+ * is kept. Off: for good, the window's timer is cleared. */
 void worker_set_probing(struct worker *w, bool on);
 
 /* ---- for vu.c and the bindings, on the worker's thread; a NULL worker does nothing ---- */

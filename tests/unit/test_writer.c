@@ -50,6 +50,7 @@ static void *work(void *arg) {
           .name = "x", .value = 1, .tags = mem_strdup("{\"a\":1}"), .measured = true};
       recorder_value(r, &v);
     }
+    recorder_set_probing(r, true);
     recorder_timer_late(r, 1000 + i);
     recorder_wakeup_busy(r, 5);
     recorder_read_error(r, 6);

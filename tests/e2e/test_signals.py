@@ -1,0 +1,284 @@
+"""Runs that are told to end, and runs whose script does not come back: results stay, nothing hangs, nothing is left."""
+import os
+import signal
+import subprocess
+import time
+
+from harness import RELAXED, Server, eq, has, main, matches, simple_chat
+
+HEAD = """
+local perigee = require "perigee"
+local chat = require "perigee.chat"
+"""
+
+
+def plan(load, session):
+    return HEAD + f"""
+return perigee.plan {{
+  load = {load},
+  session = function(vu)
+{session}
+  end,
+}}
+"""
+
+
+TURN = """
+    local conv = chat.new(vu, {})
+    conv:user("hello " .. vu.session)
+    conv:send { max_tokens = 4 }
+"""
+
+# A function of a C library that never returns: no hook of Lua's can reach it there.
+LIBRARY = """
+#include <unistd.h>
+typedef struct lua_State lua_State;
+void lua_pushcclosure(lua_State *L, int (*fn)(lua_State *), int n);
+static int block(lua_State *L) { (void)L; for (;;) pause(); }
+int luaopen_stuck(lua_State *L) { lua_pushcclosure(L, block, 0); return 1; }
+"""
+STUCK = 'package.loadlib("./stuck.so", "luaopen_stuck")()()'
+
+
+def make_library(work):
+    if not os.path.exists(os.path.join(work.path, "stuck.so")):
+        source = work.write("stuck.c", LIBRARY)
+        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", os.path.join(work.path, "stuck.so"),
+                        source], check=True)
+
+
+def good(_request, c):
+    simple_chat(c)
+
+
+def start(work, server, script, *args):
+    make_library(work)
+    work.write("s.lua", script)
+    return work.start("run", "s.lua", "--replica", server.url, "--model", "test-model", *RELAXED, *args)
+
+
+def wait_for(work, text, process, timeout=20):
+    """Until the script has written `text` into the file `mark`."""
+    path = os.path.join(work.path, "mark")
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                if text in f.read():
+                    return
+        if process.poll() is not None:
+            break
+        time.sleep(0.01)
+    process.kill()
+    raise AssertionError(f"{text!r} was not seen: {process.communicate()}")
+
+
+def mark(text):
+    return f'do local f = io.open("mark", "a") f:write("{text} ") f:close() end '
+
+
+def check(result, name):
+    return next(c for c in result.summary["checks"] if c["name"] == name)
+
+
+# One session of eight gets stuck after a while; 4 workers, so 2 of the users are on its thread.
+ONE_STUCK = plan('perigee.closed { users = 8, duration = "60s" }', TURN + f"""
+    vu:sleep(0.02)
+    if vu.session == 17 then {mark("stuck")} {STUCK} end
+""")
+
+
+def ends_stuck(work, signals, timeout=30):
+    with Server(good) as server:
+        process = start(work, server, ONE_STUCK, "--workers", "4")
+        wait_for(work, "stuck", process)
+        time.sleep(0.5)
+        begun = time.monotonic()
+        for number in signals:
+            process.send_signal(number)
+            time.sleep(0.4)
+        result = work.finish(process, timeout)
+        result.seconds = time.monotonic() - begun
+        assert not server.errors, server.errors[0]
+        result.asked = len(server.requests)
+    return result
+
+
+def check_one_lost(work, result):
+    """The rows of all workers are there, the lost one's sessions are incomplete, and the report says so."""
+    rows, summary = result.rows, result.summary
+    eq(len(rows), result.asked, "a row for each request, also of the worker that is lost")
+    assert len(rows) > 100, len(rows)
+    lost = check(result, "lost_workers")
+    eq((lost["ok"], lost["figure"]), (False, 1))
+    has(lost["note"], "2 sessions ran there and count as incomplete")
+    eq(summary["valid"], False)
+    eq(summary["sessions"]["incomplete"], 2)
+    has(result.err, "the script stopped coming back: worker 1 of 4 has been in session 17 for ")
+    matches(result.err, r"last seen waiting at s\.lua:\d+")
+    has(result.report(), "lost_workers")
+    assert os.path.exists(os.path.join(result.folder, "run.json"))
+
+
+def test_stuck_worker_and_an_interrupt(work):
+    result = ends_stuck(work, [signal.SIGINT])
+    eq(result.status, 130, result.err)
+    check_one_lost(work, result)
+    assert 2.5 < result.seconds < 10, result.seconds
+    eq(result.summary["interrupted"], True)
+
+
+def test_stuck_worker_and_the_other_signals(work):
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        os.path.exists(os.path.join(work.path, "mark")) and os.remove(os.path.join(work.path, "mark"))
+        result = ends_stuck(work, [number])
+        eq(result.status, 130, result.err)
+        check_one_lost(work, result)
+
+
+def test_stuck_worker_and_two_interrupts(work):
+    result = ends_stuck(work, [signal.SIGINT, signal.SIGINT])
+    eq(result.status, 130, result.err)
+    check_one_lost(work, result)
+    assert result.seconds < 3, f"the second one counts at once: {result.seconds}"
+
+
+def run_stuck(work, script, *args, timeout=40):
+    with Server(good) as server:
+        result = work.finish(start(work, server, script, "--runaway", "200ms", *args), timeout)
+        assert not server.errors, server.errors[0]
+        result.asked = len(server.requests)
+    return result
+
+
+def test_stuck_worker_and_nobody_there(work):
+    result = run_stuck(work, ONE_STUCK, "--workers", "4")
+    eq(result.status, 1, result.err)
+    check_one_lost(work, result)
+    eq(result.summary["interrupted"], False)
+    eq(result.summary["outcome"]["status"], 1)
+    has(result.summary["outcome"]["reason"], "the script stopped coming back: worker 1 of 4")
+    eq(result.summary["sessions"]["ok"] + result.summary["sessions"]["cancelled"] + 2,
+       len({r["session"] for r in result.rows}), "every session has an end")
+
+
+def test_bisect_maps_the_status_of_a_lost_run(work):
+    result = run_stuck(work, plan("perigee.closed { users = 1, sessions = 1 }", STUCK), "--exit-codes", "bisect")
+    eq(result.status, 125, result.err)
+
+
+def test_stuck_in_each_phase(work):
+    """Without a signal: the run fails and says in what it stood."""
+    closed = "load = perigee.closed { users = 2, sessions = 4 },"
+    scripts = {
+        "the setup": f"{closed} setup = function(vu) vu:sleep(0.01) {STUCK} end, session = function(vu) end",
+        "the teardown": f"{closed} session = function(vu) vu:sleep(0.01) end, teardown = function(vu) {STUCK} end",
+        "loading the script": f"{closed} session = function(vu) end",
+        "a __gc method, while its Lua state closes": f"{closed} session = function(vu) end",
+    }
+    for name, body in scripts.items():
+        head = ""
+        if name == "loading the script":  # the command reads it first, then each worker
+            head = f'local f = io.open("again") if f then {STUCK} end io.open("again", "w"):close()\n'
+        elif name.startswith("a __gc"):  # closing the pipe waits for the process
+            head = 'if io.open("gc") then P = io.popen("exec sleep 15") end io.open("gc", "w"):close()\n'
+        result = run_stuck(work, HEAD + head + f"return perigee.plan {{ {body} }}\n", "--workers", "2")
+        eq(result.status, 1, name + result.err)
+        has(result.err, "the script stopped coming back: worker ")
+        has(result.err, f"of 2 has been in {name}")
+        if name not in ("the setup", "loading the script"):
+            eq(result.summary["sessions"]["ok"], 4, name)
+            eq(check(result, "lost_workers")["ok"], False, name)
+
+
+def test_an_interrupt_in_each_phase(work):
+    closed = "load = perigee.closed { users = 2, sessions = 4 },"
+    with Server(good) as server:
+        for name, body in {
+            "setup": f"{closed} setup = function(vu) {mark('setup')} {STUCK} end, session = function(vu) end",
+            "teardown": f"{closed} session = function(vu) end, teardown = function(vu) {mark('teardown')} {STUCK} end",
+        }.items():
+            process = start(work, server, HEAD + f"return perigee.plan {{ {body} }}\n")
+            wait_for(work, name, process)
+            begun = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            result = work.finish(process, 30)
+            eq(result.status, 130, name + result.err)
+            assert time.monotonic() - begun < 8, name
+            eq(result.summary["interrupted"], True, name)
+
+
+def test_others_that_wait_for_the_stuck_one_end_too(work):
+    """Shared data is built by one worker while the others wait: the builder is the culprit, the others end with it."""
+    script = HEAD + f"""
+local load = perigee.closed {{ users = 4, sessions = 4 }}
+if io.open("again") then perigee.shared("corpus", function() {STUCK} return 1 end) end
+io.open("again", "w"):close()
+return perigee.plan {{ load = load, session = function(vu) end }}
+"""
+    result = run_stuck(work, script, "--workers", "4")
+    eq(result.status, 1, result.err)
+    matches(result.err, r"the script stopped coming back: worker \d of 4 has been in loading the script")
+
+
+def test_what_nobody_measured_is_just_ended(work):
+    """While the command itself reads a script, and in `perigee test` and `perigee lua`, there is nothing to lose."""
+    make_library(work)
+    work.write("load.lua", mark("load.lua") + STUCK)
+    work.write("module.lua", mark("module.lua") + STUCK)
+    work.write("required.lua", 'require "module"')
+    work.write("spec.lua", mark("spec.lua") + STUCK)
+    for args, seen in ((["run", "load.lua"], "load.lua"), (["run", "required.lua"], "module.lua"),
+                       (["lua", "load.lua"], "load.lua"), (["test", "spec.lua"], "spec.lua")):
+        for number, status in ((signal.SIGINT, (130, -2)), (signal.SIGTERM, (143, 130, -15))):
+            path = os.path.join(work.path, "mark")
+            os.path.exists(path) and os.remove(path)
+            process = work.start(*args)
+            wait_for(work, seen, process)
+            begun = time.monotonic()
+            process.send_signal(number)
+            result = work.finish(process, 20)
+            assert result.status in status, (args, result.status, result.err)
+            assert time.monotonic() - begun < 2, args
+
+
+def test_the_fleet_of_a_lost_run_ends_too(work):
+    make_library(work)
+    work.write("s.lua", plan("perigee.closed { users = 1, sessions = 1 }", TURN + STUCK))
+    process = work.start("run", "s.lua", "--runaway", "200ms", *RELAXED)
+    deadline, children = time.monotonic() + 10, []
+    while not children and time.monotonic() < deadline:
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as f:
+            children = f.read().split()
+    assert children, "the built-in fleet is a child process"
+    result = work.finish(process, 40)
+    eq(result.status, 1, result.err)
+    for child in children:
+        assert not os.path.exists(f"/proc/{child}"), "the fleet is still there"
+
+
+def test_hangup_keeps_the_report(work):
+    with Server(good) as server:
+        process = start(work, server, plan('perigee.open { rate = 50, duration = "60s" }', TURN + mark("on")))
+        wait_for(work, "on on on", process)
+        process.send_signal(signal.SIGHUP)
+        result = work.finish(process, 20)
+        eq(result.status, 130, result.err)
+        eq(result.summary["interrupted"], True)
+        assert len(result.rows) >= 3
+
+
+def test_nohup_is_respected(work):
+    with Server(good) as server:
+        work.write("s.lua", plan('perigee.open { rate = 50, duration = "1500ms" }', TURN + mark("on")))
+        process = work.start("run", "s.lua", "--replica", server.url, "--model", "test-model", *RELAXED,
+                             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        wait_for(work, "on on", process)
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGPIPE)
+        result = work.finish(process, 20)
+        eq(result.status, 0, result.err)
+        eq(result.summary["interrupted"], False)
+
+
+main(globals())
