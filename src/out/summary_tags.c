@@ -193,7 +193,8 @@ void summary_tags(const struct table *t, const struct summary_options *options,
   struct keys keys = {0};
   names_init(&keys.names, UINT32_MAX);
   collect_keys(&keys, t, &use);
-  qsort(keys.items, keys.names.n, sizeof *keys.items, by_name);
+  if (keys.names.n)
+    qsort(keys.items, keys.names.n, sizeof *keys.items, by_name);
   struct value *list = value_set(out, "tags", value_array()), left_out = value_array();
   size_t shown = 0;
   for (size_t i = 0; i < keys.names.n; i++) {
