@@ -139,7 +139,7 @@ static void fill_stream(struct sample *s, struct http_exchange *x) {
   s->output_tokens = count(&result->usage, result->usage.completion);
   s->reasoning_tokens = count(&result->usage, result->usage.reasoning);
   fill_cached(s, x->target, &result->usage);
-  s->usage_shrank = result->usage_shrank;
+  s->usage_odd = result->usage_odd;
   s->first_tokens = result->n_outputs && result->outputs[0].tokens >= 0 ? result->outputs[0].tokens
                                                                         : SAMPLE_ABSENT;
   int64_t total = s->output_tokens;

@@ -97,7 +97,7 @@ struct sample {
   int64_t prompt_tokens_local, output_tokens_local;
   int64_t first_tokens; /* tokens of the first output event, SAMPLE_ABSENT when unknown */
   enum sample_cached_state cached_state;
-  bool usage_shrank; /* a running count of output tokens fell from one event to the next */
+  bool usage_odd; /* some count was none, or a running one fell from one event to the next */
   uint64_t output_events;
   int64_t
       window_tokens; /* output tokens whose stamps lie in the window, SAMPLE_ABSENT when unknown */

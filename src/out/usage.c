@@ -13,7 +13,7 @@ static int32_t take(int64_t n, bool *impossible) {
 }
 
 bool usage_fill(struct table_row *row, const struct sample *s) {
-  bool impossible = s->usage_shrank;
+  bool impossible = s->usage_odd;
   row->prompt_tokens = take(s->prompt_tokens, &impossible);
   row->output_tokens = take(s->output_tokens, &impossible);
   row->cached_tokens = take(sample_cached_tokens(s), &impossible);

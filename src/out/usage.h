@@ -11,7 +11,8 @@
 
 /* Fills the counts of `row` (−1 = absent) and its cached_state from the sample. Left out are:
  * counts below 0 or over 2^31 − 1; a completion of 0 tokens beside output; cached tokens beyond the
- * prompt's. True when one was, or when the server's running count had shrunk. */
+ * prompt's. True when one was, or when the parser found the usage odd: a count that is none (a
+ * text, a fraction), a running count that shrank. */
 bool usage_fill(struct table_row *row, const struct sample *s);
 
 #endif

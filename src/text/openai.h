@@ -56,6 +56,7 @@ struct openai_output {
 struct openai_usage {
   bool present;
   int64_t prompt, completion, total, cached, reasoning; /* OPENAI_ABSENT when not there */
+  bool odd; /* something was there that is no count: a fraction, a text, below 0, beyond 2^63 − 1 */
 };
 
 struct openai_result {
@@ -70,8 +71,8 @@ struct openai_result {
   struct openai_tool_call *tool_calls;
   size_t n_tool_calls, cap_tool_calls;
   struct openai_usage usage;
-  bool usage_shrank; /* a later count of output tokens was smaller; not judged with several choices,
-                        where each may have a count of its own */
+  bool usage_odd; /* some usage was odd, or a later count of output tokens was smaller; that is not
+                     judged with several choices, where each may have a count of its own */
   struct buf response_id; /* Responses only; empty = null */
   enum openai_error_kind error_kind;
   struct buf error_message, error_type; /* empty error_type = null */

@@ -101,9 +101,9 @@ int openai_mark_output(struct openai_stream *s, bool visible, int64_t tokens) {
 
 void openai_set_usage(struct openai_stream *s, const struct openai_usage *u) {
   struct openai_result *r = &s->result;
-  if (r->usage.present && u->completion != OPENAI_ABSENT && u->completion < r->usage.completion &&
-      !s->priv->several)
-    r->usage_shrank = true;
+  bool shrank = r->usage.present && u->completion != OPENAI_ABSENT &&
+                u->completion < r->usage.completion && !s->priv->several;
+  r->usage_odd |= u->odd || shrank;
   r->usage = *u;
 }
 

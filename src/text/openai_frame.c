@@ -30,8 +30,18 @@ static bool room(struct scan *s, struct frame *f, size_t n) {
   return false;
 }
 
+/* A count of usage; what is there and is neither a count nor null is odd. */
+static int64_t usage_count(struct scan *s, struct openai_usage *u) {
+  while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
+    s->p++;
+  bool null = s->p < s->end && *s->p == 'n';
+  int64_t n = scan_count(s, OPENAI_ABSENT);
+  u->odd |= n == OPENAI_ABSENT && !null;
+  return n;
+}
+
 /* {"cached_tokens": 12} and its kin: one count out of an object. */
-static int64_t scan_detail(struct scan *s, const char *name) {
+static int64_t scan_detail(struct scan *s, const char *name, struct openai_usage *u) {
   int64_t n = OPENAI_ABSENT;
   bool first = true;
   struct scan_str key;
@@ -39,7 +49,7 @@ static int64_t scan_detail(struct scan *s, const char *name) {
     return n;
   while (scan_key(s, &first, &key)) {
     if (key.len == strlen(name) && memcmp(key.p, name, key.len) == 0)
-      n = scan_count(s, OPENAI_ABSENT);
+      n = usage_count(s, u);
     else
       scan_skip(s);
   }
@@ -50,24 +60,24 @@ static void scan_usage(struct scan *s, struct openai_usage *u) {
   int64_t flat_reasoning = OPENAI_ABSENT; /* SGLang puts it beside the details */
   bool first = true;
   struct scan_str key;
-  *u = (struct openai_usage){false,         OPENAI_ABSENT, OPENAI_ABSENT,
-                             OPENAI_ABSENT, OPENAI_ABSENT, OPENAI_ABSENT};
+  *u = (struct openai_usage){false,         OPENAI_ABSENT, OPENAI_ABSENT, OPENAI_ABSENT,
+                             OPENAI_ABSENT, OPENAI_ABSENT, false};
   if (!scan_enter(s, '{'))
     return;
   u->present = true;
   while (scan_key(s, &first, &key)) {
     if (SCAN_IS(key, "prompt_tokens") || SCAN_IS(key, "input_tokens"))
-      u->prompt = scan_count(s, OPENAI_ABSENT);
+      u->prompt = usage_count(s, u);
     else if (SCAN_IS(key, "completion_tokens") || SCAN_IS(key, "output_tokens"))
-      u->completion = scan_count(s, OPENAI_ABSENT);
+      u->completion = usage_count(s, u);
     else if (SCAN_IS(key, "total_tokens"))
-      u->total = scan_count(s, OPENAI_ABSENT);
+      u->total = usage_count(s, u);
     else if (SCAN_IS(key, "prompt_tokens_details") || SCAN_IS(key, "input_tokens_details"))
-      u->cached = scan_detail(s, "cached_tokens");
+      u->cached = scan_detail(s, "cached_tokens", u);
     else if (SCAN_IS(key, "completion_tokens_details") || SCAN_IS(key, "output_tokens_details"))
-      u->reasoning = scan_detail(s, "reasoning_tokens");
+      u->reasoning = scan_detail(s, "reasoning_tokens", u);
     else if (SCAN_IS(key, "reasoning_tokens"))
-      flat_reasoning = scan_count(s, OPENAI_ABSENT);
+      flat_reasoning = usage_count(s, u);
     else
       scan_skip(s);
   }

@@ -13,8 +13,8 @@
 static void set_absent(struct openai_result *r) {
   r->ttft_event_index = r->first_visible_event_index = -1;
   r->token_ids_total = r->error_code = OPENAI_ABSENT;
-  r->usage = (struct openai_usage){false,         OPENAI_ABSENT, OPENAI_ABSENT,
-                                   OPENAI_ABSENT, OPENAI_ABSENT, OPENAI_ABSENT};
+  r->usage = (struct openai_usage){false,         OPENAI_ABSENT, OPENAI_ABSENT, OPENAI_ABSENT,
+                                   OPENAI_ABSENT, OPENAI_ABSENT, false};
 }
 
 void openai_result_init(struct openai_result *r, enum openai_api api) {

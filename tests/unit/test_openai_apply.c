@@ -213,6 +213,48 @@ static void test_usage(void **state) {
   }
 }
 
+/* What is no count is absent, and noted; so is a running count that shrinks. */
+static void test_odd_usage(void **state) {
+  (void)state;
+  static const struct {
+    const char *usage;
+    bool odd;
+  } rows[] = {
+      {"null", false},
+      {"{\"prompt_tokens\":5,\"completion_tokens\":null,\"prompt_tokens_details\":null}", false},
+      {"{\"prompt_tokens\":5.0,\"completion_tokens\":9223372036854775807}", false},
+      {"{\"prompt_tokens\":-1}", true},
+      {"{\"prompt_tokens\":12.5}", true},
+      {"{\"completion_tokens\":\"12\"}", true},
+      {"{\"completion_tokens\":9223372036854775808}", true},
+      {"{\"completion_tokens\":true}", true},
+      {"{\"total_tokens\": [1]}", true},
+      {"{\"prompt_tokens_details\":{\"cached_tokens\":-7}}", true},
+      {"{\"completion_tokens_details\":{\"reasoning_tokens\":{}}}", true},
+  };
+  for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+    char bytes[512];
+    struct openai_stream s;
+    openai_check_start(&s, OPENAI_CHAT);
+    snprintf(bytes, sizeof bytes, "%sdata: {\"choices\":[],\"usage\":%s}\n\n%s",
+             DELTA("{\"content\":\"a\"}"), rows[i].usage, DONE);
+    openai_check_feed(&s, bytes, 1);
+    openai_check_finish(&s);
+    if (s.result.usage_odd != rows[i].odd)
+      fail_msg("%s: odd = %d", rows[i].usage, s.result.usage_odd);
+    openai_stream_free(&s);
+  }
+  static const char *const running[] = {COUNTED("a", "1") COUNTED("b", "4") COUNTED("c", "3"),
+                                        COUNTED("a", "1") COUNTED("b", "4") COUNTED("c", "4")};
+  for (size_t i = 0; i < 2; i++) {
+    struct openai_stream s;
+    openai_check_start(&s, OPENAI_CHAT);
+    openai_check_feed(&s, running[i], 1);
+    assert_int_equal(s.result.usage_odd, i == 0);
+    openai_stream_free(&s);
+  }
+}
+
 static void test_completions_and_chat_fields(void **state) {
   (void)state;
   /* What a server sends under the other API's name still counts, once. */
@@ -238,11 +280,17 @@ static void test_unicode(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_first_token), cmocka_unit_test(test_reasoning),
-      cmocka_unit_test(test_tool_calls),  cmocka_unit_test(test_tool_names),
-      cmocka_unit_test(test_choices),     cmocka_unit_test(test_finish_reason),
-      cmocka_unit_test(test_token_ids),   cmocka_unit_test(test_running_usage),
-      cmocka_unit_test(test_usage),       cmocka_unit_test(test_completions_and_chat_fields),
+      cmocka_unit_test(test_first_token),
+      cmocka_unit_test(test_reasoning),
+      cmocka_unit_test(test_tool_calls),
+      cmocka_unit_test(test_tool_names),
+      cmocka_unit_test(test_choices),
+      cmocka_unit_test(test_finish_reason),
+      cmocka_unit_test(test_token_ids),
+      cmocka_unit_test(test_running_usage),
+      cmocka_unit_test(test_usage),
+      cmocka_unit_test(test_odd_usage),
+      cmocka_unit_test(test_completions_and_chat_fields),
       cmocka_unit_test(test_unicode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@ static void counts_are_taken_or_left(void **state) {
 static void a_count_that_shrank(void **state) {
   (void)state;
   struct sample *s = row_tokens(row_ok(1, 1, 0, 5, 5), 100, 10, 0);
-  s->usage_shrank = true;
+  s->usage_odd = true;
   struct table_row row = {0};
   assert_true(usage_fill(&row, s));
   assert_int_equal(row.output_tokens, 10);
