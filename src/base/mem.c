@@ -34,6 +34,10 @@ void *mem_resize(void *p, size_t n, size_t size) {
   return p;
 }
 
+void *mem_try_resize(void *p, size_t size) {
+  return realloc(p, size);
+}
+
 void *mem_dup(const void *p, size_t len) {
   void *copy = mem_alloc(len);
   if (len)

@@ -17,6 +17,9 @@ void *mem_resize(void *p, size_t n, size_t size) __attribute__((returns_nonnull)
 char *mem_strdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *mem_strndup(const char *s, size_t len) __attribute__((malloc, returns_nonnull));
 void *mem_dup(const void *p, size_t len) __attribute__((malloc, returns_nonnull));
+/* Like realloc, but NULL, and p left as it is, when there is no memory: for Lua's allocator, which
+ * has its own way to say so. `size` is not 0. */
+void *mem_try_resize(void *p, size_t size);
 /* `p` may be NULL. */
 void mem_free(void *p);
 

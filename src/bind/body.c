@@ -87,13 +87,15 @@ struct bind_body *bind_check_body(lua_State *L, int index) {
 
 /* The JSON form of a text without its quotes, kept with the text: a shared prefix is escaped once
  * per state. */
-static struct blob *escaped(struct text *t, const struct blob *text) {
+MAY_RAISE static struct blob *escaped(lua_State *L, struct text *t, const struct blob *text) {
   if (!t->json || t->json_form != TEXT_JSON_BARE) {
+    bind_reserve_text(L, (double)text->len);
     struct buf b;
     buf_init(&b, BUF_MAX_OWN);
     json_write_string(&b, text->data, text->len);
     blob_unref(t->json);
     t->json = blob_new(b.data + 1, b.len - 2);
+    blob_count_in(t->json, bind_gen_tokens(L).count);
     t->json_form = TEXT_JSON_BARE;
     buf_free(&b);
   }
@@ -121,7 +123,7 @@ static int completions_body(lua_State *L) {
   for (lua_Integer i = 1; i <= n; i++) {
     lua_rawgeti(L, 2, i);
     struct text *t = bind_check_text_node(L, -1, "the prompt");
-    bind_body_add(body, escaped(t, text_blob(t, bind_gen_tokens(L))));
+    bind_body_add(body, escaped(L, t, bind_text_blob(L, t)));
     lua_pop(L, 2);
   }
   buf_puts(b, "\"}");

@@ -63,8 +63,10 @@ static void add_message(struct conv *c, struct blob *json, size_t text_bytes, en
 }
 
 /* What is in the buffer becomes the next message; the buffer is empty afterwards. */
-static void add_buf(struct conv *c, struct buf *b, size_t text_bytes, enum role role) {
+static void add_buf(lua_State *L, struct conv *c, struct buf *b, size_t text_bytes,
+                    enum role role) {
   struct blob *json = blob_from_buf(b);
+  blob_count_in(json, bind_gen_tokens(L).count);
   add_message(c, json, text_bytes, role);
   blob_unref(json);
 }
@@ -81,10 +83,11 @@ static void put_string(struct buf *b, const char *name, const char *s, size_t le
 }
 
 /* The piece for a plain message; kept with the text, so that a shared prompt is escaped once. */
-static struct blob *plain_json(const struct conv *c, struct text *t, const struct blob *text,
-                               enum role role) {
+MAY_RAISE static struct blob *plain_json(lua_State *L, const struct conv *c, struct text *t,
+                                         const struct blob *text, enum role role) {
   int form = (int)role * 2 + (c->n ? 1 : 0);
   if (!t->json || t->json_form != form) {
+    bind_reserve_text(L, (double)text->len);
     struct buf b;
     buf_init(&b, BUF_MAX_OWN);
     open_message(c, &b, role);
@@ -92,6 +95,7 @@ static struct blob *plain_json(const struct conv *c, struct text *t, const struc
     buf_putc(&b, '}');
     blob_unref(t->json);
     t->json = blob_from_buf(&b);
+    blob_count_in(t->json, bind_gen_tokens(L).count);
     t->json_form = form;
     buf_free(&b);
   }
@@ -100,7 +104,7 @@ static struct blob *plain_json(const struct conv *c, struct text *t, const struc
 
 static struct blob *check_text(lua_State *L, int index, const char *what, struct text **node) {
   *node = bind_check_text_node(L, index, what);
-  return text_blob(*node, bind_gen_tokens(L));
+  return bind_text_blob(L, *node);
 }
 
 /* ---- module functions ---- */
@@ -159,7 +163,7 @@ static int conv_add(lua_State *L) {
   enum role role = (enum role)luaL_checkoption(L, 2, NULL, role_names);
   struct text *node;
   struct blob *text = check_text(L, 3, "the message", &node);
-  add_message(c, plain_json(c, node, text, role), text->len, role);
+  add_message(c, plain_json(L, c, node, text, role), text->len, role);
   c->answers += role == ROLE_ASSISTANT;
   return 0;
 }
@@ -179,8 +183,8 @@ static int conv_answer(lua_State *L) {
   struct rng r = answer_rng(c);
   struct text **node = bind_new_text(L);
   *node = text_new_recipe(TEXT_TOKENS, (double)tokens, &r);
-  struct blob *text = text_blob(*node, bind_gen_tokens(L));
-  add_message(c, plain_json(c, *node, text, ROLE_ASSISTANT), text->len, ROLE_ASSISTANT);
+  struct blob *text = bind_text_blob(L, *node);
+  add_message(c, plain_json(L, c, *node, text, ROLE_ASSISTANT), text->len, ROLE_ASSISTANT);
   c->answers++;
   return 0;
 }
@@ -220,7 +224,7 @@ static int conv_call(lua_State *L) {
   buf_puts(b, "\"content\":null,\"tool_calls\":[");
   size_t text = put_call(b, id, 9, name, name_len, arguments, arguments_len);
   buf_puts(b, "]}");
-  add_buf(c, b, text, ROLE_ASSISTANT);
+  add_buf(L, c, b, text, ROLE_ASSISTANT);
   c->answers++;
   return 1;
 }
@@ -259,7 +263,7 @@ static int conv_live(lua_State *L) {
     lua_settop(L, top);
   }
   buf_puts(b, calls ? "]}" : "}");
-  add_buf(c, b, bytes, ROLE_ASSISTANT);
+  add_buf(L, c, b, bytes, ROLE_ASSISTANT);
   c->answers++;
   return 0;
 }
@@ -277,7 +281,7 @@ static int conv_result(lua_State *L) {
   buf_putc(b, ',');
   put_string(b, "content", text->data, text->len);
   buf_putc(b, '}');
-  add_buf(c, b, text->len, ROLE_TOOL);
+  add_buf(L, c, b, text->len, ROLE_TOOL);
   return 0;
 }
 
@@ -307,6 +311,7 @@ static int conv_edit(lua_State *L) {
   json_write(b, v);
   blob_unref(m->json);
   m->json = blob_from_buf(b);
+  blob_count_in(m->json, bind_gen_tokens(L).count);
   m->text_bytes = m->text_bytes - before + text->len;
   c->text_bytes = c->text_bytes - before + text->len;
   return 0;

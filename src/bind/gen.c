@@ -13,20 +13,23 @@
 
 #include "bind/hold.h"
 #include "bind/rng.h"
+#include "run/state.h"
 
 static const char tokens_key; /* its address names the setting in the registry */
 
 void bind_gen_set_tokens(lua_State *L, double bytes_per_token, bool exact) {
   assert(bytes_per_token > 0);
   struct gen_tokens *t = lua_newuserdatauv(L, sizeof *t, 0);
-  *t = (struct gen_tokens){bytes_per_token, exact};
+  *t = (struct gen_tokens){bytes_per_token, exact, NULL};
   lua_rawsetp(L, LUA_REGISTRYINDEX, &tokens_key);
 }
 
 struct gen_tokens bind_gen_tokens(lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &tokens_key);
   const struct gen_tokens *t = lua_touserdata(L, -1);
-  struct gen_tokens result = t ? *t : (struct gen_tokens){1, true};
+  struct gen_tokens result = t ? *t : (struct gen_tokens){1, true, NULL};
+  const struct state *s = state_of(L);
+  result.count = s ? s->texts : NULL;
   lua_pop(L, 1);
   return result;
 }

@@ -10,9 +10,12 @@
 
 #include "base/base.h"
 
+struct blob_count;
+
 struct gen_tokens {
   double bytes_per_token;
-  bool exact; /* counts are those of the server's tokenizer */
+  bool exact;               /* counts are those of the server's tokenizer */
+  struct blob_count *count; /* where the state counts texts; NULL = nowhere */
 };
 
 void bind_gen_set_tokens(lua_State *L, double bytes_per_token, bool exact);

@@ -30,7 +30,7 @@ static int json_lua_decode(lua_State *L) {
   const char *text = lua_type(L, 1) == LUA_TSTRING ? lua_tolstring(L, 1, &len) : NULL;
   if (!text) {
     const struct blob *blob =
-        text_blob(bind_check_text_node(L, 1, "json.decode: the text"), bind_gen_tokens(L));
+        bind_text_blob(L, bind_check_text_node(L, 1, "json.decode: the text"));
     text = blob->data;
     len = blob->len;
   }

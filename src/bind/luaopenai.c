@@ -72,7 +72,7 @@ static int openai_parse_stream(lua_State *L) {
   enum openai_api api = check_api(L, 2, "openai.parse_stream");
   lua_settop(L, 1);
   const struct blob *bytes =
-      text_blob(bind_check_text_node(L, 1, "openai.parse_stream: the bytes"), bind_gen_tokens(L));
+      bind_text_blob(L, bind_check_text_node(L, 1, "openai.parse_stream: the bytes"));
   struct openai_stream *s = hold_stream(L, api);
   struct err err;
   if (openai_stream_feed(s, bytes->data, bytes->len, 1, &err) || openai_stream_finish(s, &err))
@@ -85,7 +85,7 @@ static int openai_lua_parse_reply(lua_State *L) {
   enum openai_api api = check_api(L, 2, "openai.parse_reply");
   lua_settop(L, 1);
   const struct blob *bytes =
-      text_blob(bind_check_text_node(L, 1, "openai.parse_reply: the bytes"), bind_gen_tokens(L));
+      bind_text_blob(L, bind_check_text_node(L, 1, "openai.parse_reply: the bytes"));
   struct openai_stream *s = hold_stream(L, api);
   struct err err;
   if (openai_parse_reply(s, bytes->data, bytes->len, 1, &err))

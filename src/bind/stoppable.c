@@ -25,6 +25,12 @@ static MAY_RAISE int end_pcall(lua_State *L, int status, int first) {
   bool failed = status != LUA_OK && status != LUA_YIELD;
   if (failed && must_stop(L))
     return lua_error(L); /* the error value is on top */
+  if (status == LUA_ERRMEM && state_of(L)) {
+    char text[400];
+    state_memory_error(state_of(L), text, sizeof text);
+    lua_pushstring(L, text);
+    lua_replace(L, -2);
+  }
   lua_pushboolean(L, !failed);
   if (failed) {
     lua_insert(L, -2);

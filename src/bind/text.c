@@ -10,6 +10,7 @@
 #include "bind/bind.h"
 #include "bind/chunk.h"
 #include "bind/hold.h"
+#include "run/state.h"
 
 #define TEXT_TYPE "perigee.text"
 
@@ -38,6 +39,8 @@ struct text *text_new_recipe(enum text_kind kind, double amount, const struct rn
 }
 
 struct text *text_new_joined(struct text *left, struct text *right) {
+  if (left->most_bytes == 0 || right->most_bytes == 0) /* else joins of nothing nest without end */
+    return text_ref(left->most_bytes == 0 ? right : left);
   struct text *t = node(TEXT_JOINED);
   t->left = text_ref(left);
   t->right = text_ref(right);
@@ -76,7 +79,8 @@ void text_unref(struct text *t) {
   }
 }
 
-static void become_made(struct text *t, struct blob *blob) {
+static void become_made(struct text *t, struct blob *blob, struct gen_tokens tokens) {
+  blob_count_in(blob, tokens.count);
   t->blob = blob;
   t->kind = TEXT_MADE;
   text_unref(t->left);
@@ -117,7 +121,7 @@ struct blob *text_blob(struct text *t, struct gen_tokens tokens) {
   if (t->kind == TEXT_MADE)
     return t->blob;
   if (t->kind == TEXT_JOINED) {
-    become_made(t, make_joined(t, tokens));
+    become_made(t, make_joined(t, tokens), tokens);
     return t->blob;
   }
   struct buf b;
@@ -127,9 +131,51 @@ struct blob *text_blob(struct text *t, struct gen_tokens tokens) {
     text_write_bytes(&b, whole((double)whole(t->amount) * tokens.bytes_per_token), &rng);
   else
     text_write_words(&b, whole(t->amount), &rng);
-  become_made(t, blob_from_buf(&b));
+  become_made(t, blob_from_buf(&b), tokens);
   buf_free(&b);
   return t->blob;
+}
+
+/* The bytes that making it takes, in parts and whole; goes no further than `most`. */
+static double bytes_to_make(struct text *t, struct gen_tokens tokens, double most) {
+  double sum = 0;
+  struct text **stack = NULL;
+  size_t n = 0, cap = 0;
+  MEM_GROW(stack, n, cap);
+  stack[n++] = t;
+  while (n > 0 && sum <= most) {
+    struct text *at = stack[--n];
+    double joined = t->kind == TEXT_JOINED ? 2 : 1; /* a part that is made now, and in the whole */
+    if (at->kind == TEXT_JOINED) {
+      MEM_GROW(stack, n, cap);
+      stack[n++] = at->right;
+      MEM_GROW(stack, n, cap);
+      stack[n++] = at->left;
+    } else if (at->kind == TEXT_MADE) {
+      sum += t == at ? 0 : (double)at->blob->len;
+    } else {
+      sum += joined * at->amount * (at->kind == TEXT_TOKENS ? tokens.bytes_per_token : 7);
+    }
+  }
+  mem_free(stack);
+  return sum;
+}
+
+void bind_reserve_text(lua_State *L, double bytes) {
+  struct state *s = state_of(L);
+  if (!s || state_has_room(s, L, bytes))
+    return;
+  char why[400];
+  state_memory_error(s, why, sizeof why);
+  lua_pushfstring(L, "%s (a text of %d MiB was to be made)", why, (int)(bytes / 1048576 + 1));
+  lua_error(L);
+}
+
+struct blob *bind_text_blob(lua_State *L, struct text *t) {
+  struct gen_tokens tokens = bind_gen_tokens(L);
+  if (t->kind != TEXT_MADE)
+    bind_reserve_text(L, bytes_to_make(t, tokens, TEXT_MAX_BYTES));
+  return text_blob(t, tokens);
 }
 
 /* ---- handles ---- */
@@ -142,7 +188,7 @@ static struct text *check_handle(lua_State *L, int index) {
 }
 
 static struct blob *check_handle_blob(lua_State *L, int index) {
-  return text_blob(check_handle(L, index), bind_gen_tokens(L));
+  return bind_text_blob(L, check_handle(L, index));
 }
 
 static int text_gc(lua_State *L) {
@@ -165,10 +211,9 @@ static int text_len(lua_State *L) {
 
 static int text_eq(lua_State *L) {
   struct text *a = bind_test_text(L, 1), *b = bind_test_text(L, 2);
-  struct gen_tokens tokens = bind_gen_tokens(L);
   bool equal = a == b;
   if (a && b && !equal) {
-    struct blob *x = text_blob(a, tokens), *y = text_blob(b, tokens);
+    struct blob *x = bind_text_blob(L, a), *y = bind_text_blob(L, b);
     equal = x->len == y->len && memcmp(x->data, y->data, x->len) == 0;
   }
   lua_pushboolean(L, equal);
@@ -241,14 +286,16 @@ struct text *bind_check_text_node(lua_State *L, int index, const char *what) {
   struct text **out = bind_new_text(L);
   size_t len;
   const char *s = lua_tolstring(L, index, &len);
+  bind_reserve_text(L, (double)len);
   struct blob *blob = blob_new(s, len);
+  blob_count_in(blob, bind_gen_tokens(L).count);
   *out = text_new_blob(blob);
   blob_unref(blob);
   return *out;
 }
 
 struct blob *bind_check_text(lua_State *L, int index) {
-  return text_blob(bind_check_text_node(L, index, "the text"), bind_gen_tokens(L));
+  return bind_text_blob(L, bind_check_text_node(L, index, "the text"));
 }
 
 void bind_push_text(lua_State *L, struct blob *text) {

@@ -43,6 +43,12 @@ void text_unref(struct text *t); /* NULL is allowed */
 /* The bytes, made now if need be; borrowed, lives as long as the node. */
 struct blob *text_blob(struct text *t, struct gen_tokens tokens);
 
+/* The same for scripts, counted with the state's memory: raises when there is none left. The node
+ * is held by the caller's stack. */
+MAY_RAISE struct blob *bind_text_blob(lua_State *L, struct text *t);
+/* Raises, with the script's line, when the state has no room for so many bytes more. */
+MAY_RAISE void bind_reserve_text(lua_State *L, double bytes);
+
 /* Pushes a handle that takes over the caller's reference to the node; `make` first gives the
  * userdata, so that nothing leaks when there is no memory for it. */
 MAY_RAISE struct text **bind_new_text(lua_State *L);

@@ -49,18 +49,21 @@ static void keep_rest(struct smallmem *m) {
   }
 }
 
-/* Pages double, so that a state with little in it is small. */
-static void add_page(struct smallmem *m) {
-  keep_rest(m);
+/* Pages double, so that a state with little in it is small. False when there is no memory. */
+static bool add_page(struct smallmem *m) {
   size_t bytes = m->pages ? m->pages->bytes * 2 : PAGE_BYTES_MIN;
   if (bytes > PAGE_BYTES_MAX)
     bytes = PAGE_BYTES_MAX;
-  struct smallmem_page *page = mem_alloc(bytes);
+  struct smallmem_page *page = mem_try_resize(NULL, bytes);
+  if (!page)
+    return false;
+  keep_rest(m);
   page->next = m->pages;
   page->bytes = bytes;
   m->pages = page;
   m->fresh = page->data;
   m->fresh_bytes = (bytes - sizeof *page) / SMALLMEM_STEP * SMALLMEM_STEP;
+  return true;
 }
 
 static void *take(struct smallmem *m, size_t size) {
@@ -71,8 +74,8 @@ static void *take(struct smallmem *m, size_t size) {
     __builtin_prefetch(block->next, 1); /* it was freed a while ago: memory may be far away */
     return block;
   }
-  if (m->fresh_bytes < bytes)
-    add_page(m);
+  if (m->fresh_bytes < bytes && !add_page(m))
+    return NULL;
   m->fresh_bytes -= bytes;
   return m->fresh + m->fresh_bytes;
 }
@@ -92,13 +95,15 @@ void smallmem_release(struct smallmem *m, void *p, size_t size) {
 
 void *smallmem_resize(struct smallmem *m, void *p, size_t old_size, size_t size) {
   if (!p)
-    return is_small(size) ? take(m, size) : mem_alloc(size);
+    return is_small(size) ? take(m, size) : mem_try_resize(NULL, size);
   bool was_small = is_small(old_size), small = is_small(size);
   if (!was_small && !small)
-    return mem_resize(p, size, 1);
+    return mem_try_resize(p, size);
   if (was_small && small && class_of(old_size) == class_of(size))
     return p;
-  void *q = small ? take(m, size) : mem_alloc(size);
+  void *q = small ? take(m, size) : mem_try_resize(NULL, size);
+  if (!q)
+    return was_small && size < old_size ? p : NULL; /* a block of a larger class does as well */
   memcpy(q, p, old_size < size ? old_size : size);
   smallmem_release(m, p, old_size);
   return q;

@@ -23,6 +23,33 @@ static const char state_key, plan_key, users_key,
 
 /* ---- memory ---- */
 
+static size_t total_bytes(const struct state *s) {
+  return s->bytes + blob_count_bytes(s->texts);
+}
+
+static bool next_frame(lua_State *from, int *level, lua_Debug *ar);
+
+/* Lua tells nobody where it ran out of memory. Allocates nothing. */
+static void note_refusal(struct state *s, lua_State *L, bool machine) {
+  lua_Debug ar;
+  int level = 0;
+  s->refused_by_machine = machine;
+  s->refused_at[0] = '\0';
+  if (L && next_frame(L, &level, &ar))
+    snprintf(s->refused_at, sizeof s->refused_at, "%s:%d: ", ar.short_src, ar.currentline);
+}
+
+void state_memory_error(const struct state *s, char *text, size_t size) {
+  if (s->refused_by_machine)
+    snprintf(text, size, "%snot enough memory: the machine has no more (%zu MiB are in this state)",
+             s->refused_at, total_bytes(s) >> 20);
+  else
+    snprintf(text, size,
+             "%snot enough memory: Lua data and texts of one state may take %zu MiB; hold less at a "
+             "time, or spread the users over more --workers",
+             s->refused_at, s->options.memory_bytes >> 20);
+}
+
 static void *allocate(void *user, void *p, size_t old_size, size_t size) {
   struct state *s = user;
   size_t before = p ? old_size : 0;
@@ -32,13 +59,18 @@ static void *allocate(void *user, void *p, size_t old_size, size_t size) {
     return NULL;
   }
   if (size > before && !s->collecting) { /* a __gc that has no memory would leak what it owns */
-    if (s->bytes + (size - before) > s->options.memory_bytes)
+    if (total_bytes(s) + (size - before) > s->options.memory_bytes ||
+        (s->options.may_allocate && !s->options.may_allocate(s->options.may_allocate_user))) {
+      note_refusal(s, s->running ? s->running->co : s->L, false);
       return NULL;
-    if (s->options.may_allocate && !s->options.may_allocate(s->options.may_allocate_user))
-      return NULL;
+    }
   }
-  s->bytes = s->bytes - before + size;
-  return smallmem_resize(&s->small, p, before, size);
+  void *q = smallmem_resize(&s->small, p, before, size);
+  if (q)
+    s->bytes = s->bytes - before + size;
+  else
+    note_refusal(s, s->running ? s->running->co : s->L, true);
+  return q;
 }
 
 static size_t heap_cap(const struct state *s) {
@@ -57,15 +89,16 @@ static bool step(struct state *s, lua_State *L) {
   watch_leave(s->options.watch);
   s->collecting = false;
   if (done)
-    s->live_bytes = s->bytes;
-  s->stepped_bytes = s->bytes;
+    s->live_bytes = total_bytes(s);
+  s->stepped_bytes = total_bytes(s);
   return done;
 }
 
 static void settle(struct state *s, lua_State *L) {
-  if (s->bytes <= heap_cap(s) || s->collecting || s->held)
+  size_t bytes = total_bytes(s);
+  if (bytes <= heap_cap(s) || s->collecting || s->held)
     return;
-  size_t grown = s->bytes > s->stepped_bytes ? s->bytes - s->stepped_bytes : 0;
+  size_t grown = bytes > s->stepped_bytes ? bytes - s->stepped_bytes : 0;
   for (size_t n = 1 + grown / STEP_PER_BYTES; n > 0 && !step(s, L); n--)
     ;
 }
@@ -75,9 +108,24 @@ void state_settle(struct state *s) {
 }
 
 bool state_collect(struct state *s) {
-  if (s->bytes < s->live_bytes + s->live_bytes / 4 + LIVE_FLOOR / 4)
+  if (total_bytes(s) < s->live_bytes + s->live_bytes / 4 + LIVE_FLOOR / 4)
     return false;
   return !step(s, s->L);
+}
+
+bool state_has_room(struct state *s, lua_State *L, double bytes) {
+  if ((double)total_bytes(s) + bytes <= (double)s->options.memory_bytes)
+    return true;
+  if (!s->held && !s->collecting) {
+    s->collecting = true;
+    lua_gc(L, LUA_GCCOLLECT);
+    s->collecting = false;
+    s->live_bytes = s->stepped_bytes = total_bytes(s);
+  }
+  bool has = (double)total_bytes(s) + bytes <= (double)s->options.memory_bytes;
+  if (!has)
+    note_refusal(s, L, false);
+  return has;
 }
 
 /* ---- whose thread is it ---- */
@@ -219,6 +267,12 @@ void state_block(struct state *s, bool blocked) {
   watch_block(s->options.watch, blocked);
 }
 
+void state_check_time(lua_State *L) {
+  lua_Debug ar = {.event = LUA_HOOKCOUNT};
+  if (state_of(L))
+    on_count(L, &ar);
+}
+
 void state_enter(struct state *s, struct vu *vu) {
   if (vu)
     watch_enter(s->options.watch, WATCH_RUNNING, vu->root->kind, vu->session, &vu->place);
@@ -271,9 +325,10 @@ int state_call(struct state *s, int (*fn)(lua_State *L), void *user, struct err 
   state_enter(s, NULL);
   int status = lua_pcall(L, 1, 0, -3);
   int rc = 0;
+  char no_memory[400];
+  state_memory_error(s, no_memory, sizeof no_memory);
   if (status == LUA_ERRMEM)
-    rc = err_set(err, ERR_LIMIT, "not enough memory: a Lua state may use %zu MiB",
-                 s->options.memory_bytes >> 20);
+    rc = err_set(err, ERR_LIMIT, "%s", no_memory);
   else if (status != LUA_OK)
     rc = err_set(err, ERR_INVALID, "%s",
                  lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "error in error handling");
@@ -347,9 +402,11 @@ int state_new(const struct state_options *options, struct state **out, struct er
     s->options.memory_bytes = STATE_MEMORY_DEFAULT;
   if (!s->options.runaway_ns)
     s->options.runaway_ns = STATE_RUNAWAY_DEFAULT;
+  s->texts = blob_count_new();
   s->L = lua_newstate(allocate, s);
   if (!s->L) {
     smallmem_free(&s->small);
+    blob_count_unref(s->texts);
     mem_free(s);
     return err_set(err, ERR_LIMIT, "not enough memory for a Lua state");
   }
@@ -371,7 +428,7 @@ int state_new(const struct state_options *options, struct state **out, struct er
   lua_gc(s->L, LUA_GCCOLLECT);
   watch_leave(s->options.watch);
   s->collecting = false;
-  s->live_bytes = s->stepped_bytes = s->bytes;
+  s->live_bytes = s->stepped_bytes = total_bytes(s);
   *out = s;
   return 0;
 }
@@ -386,5 +443,6 @@ void state_delete(struct state *s) {
   watch_leave(s->options.watch);
   assert(s->bytes == 0);
   smallmem_free(&s->small);
+  blob_count_unref(s->texts);
   mem_free(s);
 }

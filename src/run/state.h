@@ -8,6 +8,7 @@
 #ifndef RUN_STATE_H
 #define RUN_STATE_H
 
+#include "base/blob.h"
 #include "base/err.h"
 #include "run/smallmem.h"
 #include "run/store.h"
@@ -83,8 +84,12 @@ struct state {
   bool stopped; /* what runs was running away */
   char stop_text[1200];
   /* memory */
-  size_t bytes, live_bytes; /* now, and after the last full cycle */
-  size_t stepped_bytes;     /* `bytes` after the last step */
+  size_t bytes;              /* Lua's */
+  struct blob_count *texts;  /* what text handles and conversations keep beside it */
+  size_t live_bytes;         /* both, after the last full cycle */
+  size_t stepped_bytes;      /* both, after the last step */
+  char refused_at[200];      /* "FILE:LINE: " where memory was refused last, or "" */
+  bool refused_by_machine;   /* not for the limit */
   uint32_t held;            /* no step meanwhile: a __concat runs (bind/chunk.h) */
   bool collecting;          /* the collector runs, or the state closes: nothing is refused */
   struct smallmem small;    /* where they come from */
@@ -136,6 +141,12 @@ void state_add_frames(struct lua_State *L, struct lua_State *from, int level, bo
 void state_push_error(struct lua_State *L, int index);
 /* Pushes "FILE:LINE: " of the nearest caller that is the script's own code, or "". May raise. */
 void state_push_where(struct lua_State *L);
+
+/* Whether texts of so many more bytes may be made; looks for garbage before it says no. Notes where
+ * for state_memory_error. May run finalizers. */
+bool state_has_room(struct state *s, struct lua_State *L, double bytes);
+/* What an error of status LUA_ERRMEM means, with the script's line and the way out. */
+void state_memory_error(const struct state *s, char *text, size_t size);
 
 /* After a resume: steps when the heap is twice what the last full cycle left. */
 void state_settle(struct state *s);

@@ -1,6 +1,7 @@
 """What scripts may do to the engine from inside: join texts at any depth, block, run away, fill the memory, print."""
 import json
 import os
+import resource
 import subprocess
 import time
 
@@ -179,6 +180,49 @@ def test_standard_output_is_the_run_s(work):
     json.loads(result.out)
     for text in ("top\n", "out of ", "session"):
         has(result.err, text)
+
+
+FULL = {
+    "strings": 'local t = {} while true do t[#t + 1] = ("x"):rep(1e6) .. #t end',
+    "one string": 'return ("x"):rep(1e9)',
+    "texts": 'local t = {} for i = 1, 1e9 do t[i] = gen.from(("x"):rep(4e6)) end',
+    "one text": 'return #gen.text { tokens = 6e8, seed = "big" }',
+    "a joined text": 'local t = gen.text { tokens = 1e6, seed = 1 } for _ = 1, 10 do t = t .. t end return #t',
+    "a conversation": """local conv = chat.new(vu, {})
+      for i = 1, 1e9 do conv:user(("x"):rep(4e6)) conv:assistant("yes") end""",
+    "a pcall": 'error((select(2, pcall(function() return ("x"):rep(1e9) end))))',
+    "a coroutine": 'coroutine.wrap(function() return ("x"):rep(1e9) end)()',
+}
+
+
+def test_memory_is_bounded_and_says_where(work):
+    for name, code in FULL.items():
+        result = run(work, plan("\n\n" + code, 'local chat = require "perigee.chat"'), "--runaway", "30s", timeout=60)
+        eq(result.summary["sessions"]["failed"], 1, name)
+        has(result.err, "s.lua:", name)
+        has(result.err, "not enough memory: Lua data and texts of one state may take 512 MiB; hold less at a time", name)
+        line = 11 if name == "a conversation" else 10
+        has(result.err, f"s.lua:{line}: not enough memory", name)
+
+
+def test_what_is_dropped_makes_room(work):
+    result = run(work, plan("""
+    for i = 1, 100 do
+      local t = gen.text { tokens = 4e6, seed = i }
+      assert(#t == 4e6 and #(t .. t) == 8e6)
+    end
+    vu:log "all made"
+"""), "--runaway", "60s", timeout=60)
+    has(result.err, "all made")
+    eq(result.status, 0, result.err)
+
+
+def test_memory_that_the_machine_lacks(work):
+    work.write("s.lua", plan('return #("x"):rep(2.4e8)'))
+    result = work.finish(work.start("run", "s.lua", "--sim", "1", *RELAXED, preexec_fn=lambda: resource.setrlimit(
+        resource.RLIMIT_AS, (400 << 20, 400 << 20))), 60)
+    has(result.err, "s.lua:8: not enough memory: the machine has no more (")
+    eq(result.summary["sessions"]["failed"], 1, result.err)
 
 
 main(globals())

@@ -9,6 +9,7 @@
 #include <lualib.h>
 
 #include "bind/embed.h"
+#include "run/state.h"
 
 /* An allocator with nothing left from allocation number `fail_at` on (0 = never): Lua tries again
  * after a collection, so failing once would show nothing. Giving memory back always works. */
@@ -29,6 +30,7 @@ static inline void *lua_check_alloc_fn(void *user, void *p, size_t old, size_t s
 }
 
 static inline int lua_check_open_libs(lua_State *L) {
+  state_mark_plain(L);
   luaL_openlibs(L);
   bind_embed_open(L);
   return 0;

@@ -95,9 +95,26 @@ static size_t count_pages(const struct smallmem *m) {
   return n;
 }
 
+/* malloc has nothing so large: that is said, not died of, and what there was stays. */
+static void test_no_memory_is_null(void **state) {
+  (void)state;
+  struct smallmem m = {0};
+  char *small = smallmem_resize(&m, NULL, 0, 100), *large = smallmem_resize(&m, NULL, 0, 10000);
+  volatile size_t most = PTRDIFF_MAX - 4096;
+  small[99] = large[9999] = 7;
+  assert_null(smallmem_resize(&m, NULL, 0, most));
+  assert_null(smallmem_resize(&m, small, 100, most));
+  assert_null(smallmem_resize(&m, large, 10000, most));
+  assert_int_equal(small[99] + large[9999], 14);
+  smallmem_release(&m, small, 100);
+  smallmem_release(&m, large, 10000);
+  smallmem_free(&m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_blocks_keep_their_bytes),
+      cmocka_unit_test(test_no_memory_is_null),
       cmocka_unit_test(test_released_blocks_come_again),
       cmocka_unit_test(test_release_of_nothing),
   };

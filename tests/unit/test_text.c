@@ -5,7 +5,7 @@
 #include "bind/bind.h"
 #include "bind/text.h"
 
-static const struct gen_tokens bytes = {1, true}, estimate = {4, false};
+static const struct gen_tokens bytes = {1, true, NULL}, estimate = {4, false, NULL};
 
 static void test_a_recipe_is_made_once(void **state) {
   (void)state;
@@ -31,7 +31,7 @@ static void test_counts_are_rounded_before_they_become_bytes(void **state) {
   } cases[] = {{0.2, 1, 1}, {2.4, 1, 2}, {2.5, 1, 3}, {2.5, 4, 12}, {1, 3.6, 4}};
   for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
     struct text *t = text_new_recipe(TEXT_TOKENS, cases[i].tokens, &rng);
-    struct gen_tokens tokens = {cases[i].per_token, false};
+    struct gen_tokens tokens = {cases[i].per_token, false, NULL};
     assert_int_equal(text_blob(t, tokens)->len, cases[i].len);
     text_unref(t);
   }
@@ -56,6 +56,43 @@ static void test_joins_are_lazy_and_deep(void **state) {
   text_unref(left);
   text_unref(right); /* never made */
   text_unref(one);
+}
+
+static void test_joins_of_nothing_do_not_nest(void **state) {
+  (void)state;
+  struct blob *none = blob_new("", 0), *x = blob_new("x", 1);
+  struct text *t = text_new_blob(none), *one = text_new_blob(x);
+  for (int i = 0; i < 100; i++) {
+    struct text *twice = text_new_joined(t, t);
+    text_unref(t);
+    t = twice;
+  }
+  assert_int_equal(text_blob(t, bytes)->len, 0);
+  struct text *left = text_new_joined(t, one), *right = text_new_joined(one, t);
+  assert_ptr_equal(left, one);
+  assert_ptr_equal(right, one);
+  text_unref(left);
+  text_unref(right);
+  text_unref(t);
+  text_unref(one);
+  blob_unref(none);
+  blob_unref(x);
+}
+
+static void test_made_texts_are_counted(void **state) {
+  (void)state;
+  struct rng rng;
+  rng_init(&rng, 1, 2);
+  struct gen_tokens counted = {2, true, blob_count_new()};
+  struct text *t = text_new_recipe(TEXT_TOKENS, 50, &rng), *both = text_new_joined(t, t);
+  assert_int_equal(blob_count_bytes(counted.count), 0);
+  text_blob(both, counted);
+  assert_int_equal(blob_count_bytes(counted.count), 300);
+  text_unref(both);
+  assert_int_equal(blob_count_bytes(counted.count), 100);
+  text_unref(t);
+  assert_int_equal(blob_count_bytes(counted.count), 0);
+  blob_count_unref(counted.count);
 }
 
 static void test_a_shared_part_outlives_its_joins(void **state) {
@@ -117,6 +154,8 @@ int main(void) {
       cmocka_unit_test(test_a_recipe_is_made_once),
       cmocka_unit_test(test_counts_are_rounded_before_they_become_bytes),
       cmocka_unit_test(test_joins_are_lazy_and_deep),
+      cmocka_unit_test(test_joins_of_nothing_do_not_nest),
+      cmocka_unit_test(test_made_texts_are_counted),
       cmocka_unit_test(test_a_shared_part_outlives_its_joins),
       cmocka_unit_test(test_strings_and_handles_are_texts),
       cmocka_unit_test(test_in_lua),
