@@ -80,6 +80,7 @@ static int searcher(lua_State *L) {
 
 void bind_embed_open(lua_State *L) {
   static const luaL_Reg modules[] = {
+      {"perigee.blockhash", luaopen_perigee_blockhash},
       {"perigee.chat.core", luaopen_perigee_chat_core},
       {"perigee.completions.core", luaopen_perigee_completions_core},
       {"perigee.core", luaopen_perigee_core},
