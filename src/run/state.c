@@ -249,12 +249,6 @@ static void on_count(lua_State *L, lua_Debug *ar) {
   lua_error(L);
 }
 
-void state_check_time(lua_State *L) {
-  lua_Debug ar = {.event = LUA_HOOKCOUNT};
-  if (state_of(L))
-    on_count(L, &ar);
-}
-
 void state_note_place(struct state *s, lua_State *L, bool waited) {
   lua_Debug ar;
   int level = 0;
