@@ -32,6 +32,10 @@ int cmd_flush(int status);
  * and makes sure that it is `need` at least. ERR_LIMIT names `what` needs them, and `ulimit -n`. */
 NODISCARD int cmd_need_descriptors(size_t need, const char *what, struct err *err);
 
+/* A script that can be read only once (a pipe) is read now: *path then names a file in memory, kept
+ * in `room` when it is another name. Any other path stays. */
+NODISCARD int cmd_keep_script(const char **path, char *room, size_t size, struct err *err);
+
 /* Runs `main(args)` of a module that is written in Lua (perigee.new, perigee.list …) in a plain
  * state. */
 int cmd_lua_main(const char *name, const char *module, int argc, char **argv);

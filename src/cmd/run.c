@@ -98,7 +98,9 @@ static int read_script(struct runjob *job, struct err *err) {
     return err_set(err, ERR_NOT_FOUND,
                    "there is no file %s and no scenario of that name; see `perigee list`",
                    job->script);
-  int rc = split_sets(job, err);
+  int rc = cmd_keep_script(&job->script, job->found, sizeof job->found, err);
+  if (!rc)
+    rc = split_sets(job, err);
   if (rc)
     return rc;
   job->source = (struct plan_source){.script = job->script,

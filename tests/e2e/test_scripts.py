@@ -1,6 +1,7 @@
 """What scripts may do to the engine from inside: join texts at any depth, block, run away, fill the memory, print."""
 import json
 import os
+import re
 import resource
 import subprocess
 import time
@@ -223,6 +224,39 @@ def test_memory_that_the_machine_lacks(work):
         resource.RLIMIT_AS, (400 << 20, 400 << 20))), 60)
     has(result.err, "s.lua:8: not enough memory: the machine has no more (")
     eq(result.summary["sessions"]["failed"], 1, result.err)
+
+
+def test_a_script_from_a_pipe_is_read_once(work):
+    """Each worker's states load it, and the results keep it."""
+    script = plan("vu:log(vu.session)", load="perigee.closed { users = 4, sessions = 4 }")
+    work.write("s.lua", script)
+    for where in ('<(cat s.lua)', '/dev/stdin < <(cat s.lua)', 'fifo'):
+        os.path.exists(os.path.join(work.path, "fifo")) or os.mkfifo(os.path.join(work.path, "fifo"))
+        feed = "cat s.lua > fifo & " if where == "fifo" else ""
+        limits = " ".join(RELAXED)
+        result = work.finish(subprocess.Popen(
+            ["bash", "-c", f"{feed}{PERIGEE} run {where} --sim 1 --workers 3 {limits}"], cwd=work.path, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE), 60)
+        eq(result.status, 0, f"{where}: {result.err}")
+        eq(result.summary["sessions"]["ok"], 4, where)
+        folder = os.path.join(result.folder, "scripts")
+        copies = [open(os.path.join(folder, name), encoding="utf-8").read() for name in os.listdir(folder)]
+        eq(copies, [script], where)
+    result = work.finish(subprocess.Popen(
+        ["bash", "-c", f"{PERIGEE} run <(printf 'x =\\n\\n= 1')"], cwd=work.path, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE), 60)
+    assert re.search(r"/dev/fd/\d+:3: ", result.err), result.err
+
+
+def test_compiled_scripts_are_refused_by_name(work):
+    with open(os.path.join(work.path, "s.luac"), "wb") as f:
+        f.write(b"\x1bLua whatever")
+    work.write("m.lua", 'require "compiled"')
+    os.rename(os.path.join(work.path, "s.luac"), os.path.join(work.path, "compiled.lua"))
+    result = work.perigee("run", "compiled.lua")
+    has(result.err, "compiled.lua: this is a compiled (binary) chunk; perigee loads Lua source only: give the .lua file")
+    result = work.perigee("run", "m.lua")
+    has(result.err, "./compiled.lua: this is a compiled (binary) chunk")
 
 
 main(globals())
