@@ -8,6 +8,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/printable.h"
+
 static int level_now = LOG_WARN;
 static int sink_fd = -1;
 static int to_stderr = 1;
@@ -59,8 +61,9 @@ void log_line(enum log_level level, const char *fmt, ...) {
   size_t len = (size_t)head + (n < 0 ? 0 : (size_t)n);
   if (len > sizeof line - 2)
     len = sizeof line - 2;
+  printable_make(line + head, len - (size_t)head);
   for (size_t i = (size_t)head; i < len; i++)
-    if (line[i] == '\n' || line[i] == '\r')
+    if (line[i] == '\n')
       line[i] = ' ';
   line[len++] = '\n';
   if (__atomic_load_n(&to_stderr, __ATOMIC_RELAXED) && printer)

@@ -8,10 +8,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/printable.h"
 #include "bind/script.h"
 
 int cmd_fail(const char *name, int status, const struct err *err) {
-  fprintf(stderr, "perigee %s: %s\n", name, err->text);
+  struct err shown = *err;
+  printable_make(shown.text, strlen(shown.text));
+  fprintf(stderr, "perigee %s: %s\n", name, shown.text);
   return status;
 }
 

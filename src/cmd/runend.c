@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "bind/script.h"
 #include "cmd/cmd.h"
 #include "cmd/runjob.h"
@@ -201,6 +202,7 @@ int runend_finish(struct runjob *job) {
   int status = decide(job, &summary);
   struct value info = runinfo_value(job);
   struct err file_err = {0};
+  printable_make(job->run_error, strlen(job->run_error));
   /* The report says it first; where that goes elsewhere, stderr does. */
   if (job->run_error[0] && (job->options.json || !isatty(STDOUT_FILENO)))
     fprintf(stderr, "perigee run: %s\n", job->run_error);

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/units.h"
 #include "bind/script.h"
 #include "cmd/runjob.h"
@@ -307,6 +308,8 @@ void runinfo_print_plan(const struct runjob *job) {
   struct value lines = banner(job);
   for (size_t i = 0; i < value_count(&lines); i++) {
     const struct value *line = value_at(&lines, i);
+    struct value *text = value_get(line, "value");
+    printable_make(text->u.string.data, text->u.string.len);
     printf("%-11s %s\n", value_to_string(value_get(line, "name")),
            value_to_string(value_get(line, "value")));
   }
