@@ -139,7 +139,7 @@ end
 -- What a reader's script calls an object.
 local VALUES = {
   Vu = "vu", Task = "task", Rng = "rng", Text = "text", Conversation = "conv", Completions = "client", Tool = "t",
-  ToolSet = "set", Expectation = "expect(x)",
+  ToolSet = "set", Expectation = "expect(x)", Hashes = "hashes",
 }
 
 local function slug(heading)
@@ -289,6 +289,8 @@ local function objects()
   end
   local vu = test.vu()
   local t = tool.new { name = "t" }
+  local hash = require "perigee.blockhash".hash({})
+  local _, hash_methods = debug.getupvalue(methods(hash), 1) -- a number indexes the hashes, a name these
   local _, vu_methods = debug.getupvalue(registry["perigee.vu"].__index, 1) -- bind/vu_methods.c keeps them there
   return {
     ["perigee.Vu"] = vu_methods,
@@ -300,6 +302,7 @@ local function objects()
     ["perigee.Tool"] = methods(t),
     ["perigee.ToolSet"] = methods(tool.set { t }),
     ["perigee.Expectation"] = methods(test.expect(1)),
+    ["perigee.Hashes"] = hash_methods,
     ["fake perigee.Vu"] = methods(vu),
   }
 end
