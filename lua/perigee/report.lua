@@ -219,8 +219,14 @@ function report.terminal(run, summary, options)
   run, summary, options = object(run), object(summary), object(options)
   local width = math.max(40, math.min(num(options.width) or 100, 100))
   local screen = setmetatable({ lines = {}, width = width, color = options.color == true }, Screen)
+  local word, style, reason, status = data.verdict(summary)
+  if status and status ~= 0 then
+    reason = ("%s (exit status %d)"):format(reason, status)
+  end
+  local said = summary.valid == false and status == 98
   if summary.valid == false then
-    screen:add(screen:paint(" INVALID ", "invalid") .. " the measurement itself cannot be trusted:")
+    screen:add(("%s the measurement itself cannot be trusted%s:"):format(
+      screen:paint(" INVALID ", "invalid"), said and " (exit status 98)" or ""))
     for _, why in ipairs(data.broken_checks(summary)) do
       for i, line in ipairs(wrap(why, width - 4)) do
         screen:add((i == 1 and "  " or "    ") .. screen:paint(line, "bad"))
@@ -233,14 +239,12 @@ function report.terminal(run, summary, options)
     end
     screen:add()
   end
-  local word, style, reason, status = data.verdict(summary)
-  if status and status ~= 0 then
-    reason = ("%s (exit status %d)"):format(reason, status)
-  end
-  for i, line in ipairs(wrap(reason, width - columns(word) - 2)) do
+  for i, line in ipairs(said and {} or wrap(reason, width - columns(word) - 2)) do
     screen:add((i == 1 and screen:paint(word, style) or (" "):rep(columns(word))) .. "  " .. line)
   end
-  screen:add()
+  if not said then
+    screen:add()
+  end
   if data.simulated(run, summary) then
     for i, line in ipairs(wrap(SIMULATED, width - 11)) do
       screen:add((i == 1 and screen:paint("Simulated:", "warn") or (" "):rep(10)) .. " " .. line)
@@ -395,8 +399,11 @@ function report.markdown(run, summary)
   end
   add(title(run))
   add()
+  local word, _, reason, status = data.verdict(summary)
+  local said = summary.valid == false and status == 98
   if summary.valid == false then
-    add "> **INVALID: the measurement itself cannot be trusted.**"
+    add(("> **INVALID: the measurement itself cannot be trusted%s.**"):format(
+      said and " (exit status 98)" or ""))
     for _, why in ipairs(data.broken_checks(summary)) do
       add("> - " .. escape(why))
     end
@@ -406,10 +413,11 @@ function report.markdown(run, summary)
     end
     add()
   end
-  local word, _, reason, status = data.verdict(summary)
-  add(("**%s**%s%s"):format(word, reason ~= "" and " — " .. escape(reason) or "",
-    status and status ~= 0 and (" (exit status %d)"):format(status) or ""))
-  add()
+  if not said then
+    add(("**%s**%s%s"):format(word, reason ~= "" and " — " .. escape(reason) or "",
+      status and status ~= 0 and (" (exit status %d)"):format(status) or ""))
+    add()
+  end
   if data.simulated(run, summary) then
     add("> **Simulated:** " .. SIMULATED)
     add()

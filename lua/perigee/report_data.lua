@@ -76,6 +76,7 @@ function data.advice(summary)
       end
     end
   end
+  list[#list + 1] = text(at(summary, "outcome", "note"))
   return list
 end
 

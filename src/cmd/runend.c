@@ -93,13 +93,16 @@ static int decide(struct runjob *job, struct value *summary) {
   if (job->run_error[0])
     in.run_error = job->run_error;
   verdict_decide(&in, &verdict);
-  const char *broken = broken_by_faults(job, summary);
-  if (verdict.status == VERDICT_INVALID && broken)
-    snprintf(verdict.reason, sizeof verdict.reason,
-             "faults are staged (--fault), and what they break makes a run not valid by design; "
-             "--limit %s=100%% would allow it",
-             broken);
   verdict_store(summary, &verdict);
+  const char *broken = broken_by_faults(job, summary);
+  if (verdict.status == VERDICT_INVALID && broken) {
+    char note[200];
+    snprintf(note, sizeof note,
+             "Faults are staged (--fault), and what they break makes a run not valid by design; "
+             "--limit %s=100%% would allow it.",
+             broken);
+    value_set(value_get(summary, "outcome"), "note", value_cstring(note));
+  }
   return verdict.status;
 }
 

@@ -421,13 +421,14 @@ def test_staged_faults_say_so(work):
     work.write("s.lua", one_turn(2, 20))
     result = work.perigee("run", "s.lua", *RELAXED, "--fault", "empty p=0.5")
     eq(result.status, 98)
-    has(result.out, "faults are staged (--fault)")
+    has(result.out, "Faults are staged (--fault)")
+    assert "NOT VALID" not in result.out and result.out.count("cannot be trusted") == 1, "said once"
     has(" ".join(result.out.split()), "--limit empty_200=100%")
     result = work.perigee("run", "s.lua", *RELAXED, "--fault", "empty p=0.5", "--limit", "empty_200=100%")
     eq(result.status, 99)
     result = work.perigee("run", "s.lua", *RELAXED, "--fault", "429 count=1", "--limit", "loop_lag_p99=0")
     eq(result.status, 98)
-    assert "faults are staged" not in result.out, "a check that faults have no part in"
+    assert "Faults are staged" not in result.out, "a check that faults have no part in"
 
 
 main(globals())

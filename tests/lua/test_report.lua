@@ -92,6 +92,24 @@ describe("report.terminal", function()
     local list = lines(report.terminal(run, summary))
     expect(list[1]):eq " INVALID  the measurement itself cannot be trusted:"
     expect(list[2]):eq "  wake_lag_p99 is 56.5 ms, the limit is 5.00 ms: the client's timers fire late"
+    expect(find(list, "NOT MET")):is_a "number"
+  end)
+
+  it("says it once", function()
+    local run, summary = example()
+    summary.valid = false
+    summary.checks[1].ok = false
+    summary.outcome = { status = 98, reason = "a check of the measurement itself does not hold" }
+    local list = lines(report.terminal(run, summary))
+    expect(list[1]):eq " INVALID  the measurement itself cannot be trusted (exit status 98):"
+    local text, markdown = report.terminal(run, summary), report.markdown(run, summary)
+    expect(text:find "NOT VALID"):is_nil()
+    expect(text:find "does not hold"):is_nil()
+    expect(markdown):contains "> **INVALID: the measurement itself cannot be trusted (exit status 98).**"
+    expect(markdown:find "NOT VALID"):is_nil()
+    summary.outcome.note = "faults are staged (--fault)"
+    expect(report.terminal(run, summary)):contains "\n  faults are staged (--fault)\n"
+    expect(report.markdown(run, summary)):contains "> faults are staged (--fault)"
   end)
 
   it("obeys nothing that a server sends", function()
