@@ -1,7 +1,5 @@
 /* run.c: `perigee run`: reads the script, makes sure there is a fleet, runs, and hands over to
  * runend.c. */
-#include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +11,7 @@
 #include "cmd/cmd.h"
 #include "cmd/probe.h"
 #include "cmd/runjob.h"
+#include "cmd/shipped.h"
 #include "net/http.h"
 #include "out/verdict.h"
 
@@ -68,37 +67,10 @@ static int read_expectations(struct runjob *job, struct err *err) {
   return rc;
 }
 
-/* A script that is no file here may be the name of a shipped scenario: NAME, NAME.lua or
- * scenarios/NAME.lua, here or where `make install` put them. */
-static void find_script(struct runjob *job) {
-  if (access(job->script, F_OK) == 0)
-    return;
-  char exe[PATH_MAX];
-  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-  exe[n > 0 ? n : 0] = '\0';
-  char *slash = strrchr(exe, '/');
-  if (slash)
-    *slash = '\0';
-  static const char *const places[] = {".", "scenarios", "../share/perigee",
-                                       "../share/perigee/scenarios"};
-  for (size_t i = 0; i < ARRAY_LEN(places); i++)
-    for (int lua = 0; lua < 2; lua++) {
-      snprintf(job->found, sizeof job->found, "%s%s%s/%s%s", i < 2 ? "" : exe, i < 2 ? "" : "/",
-               places[i], job->script, lua ? ".lua" : "");
-      if (access(job->found, F_OK) == 0) {
-        job->script = job->found;
-        return;
-      }
-    }
-}
-
 static int read_script(struct runjob *job, struct err *err) {
-  find_script(job);
-  if (access(job->script, F_OK) != 0 && errno == ENOENT)
-    return err_set(err, ERR_NOT_FOUND,
-                   "there is no file %s and no scenario of that name; see `perigee list`",
-                   job->script);
-  int rc = cmd_keep_script(&job->script, job->found, sizeof job->found, err);
+  int rc = shipped_find(&job->script, job->found, sizeof job->found, err);
+  if (!rc)
+    rc = cmd_keep_script(&job->script, job->found, sizeof job->found, err);
   if (!rc)
     rc = split_sets(job, err);
   if (rc)

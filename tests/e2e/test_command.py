@@ -45,6 +45,16 @@ def test_unknown_commands_name_the_nearest(work):
                 has(result.err, f'did you mean "{near}"?')
 
 
+def test_scenarios_by_name(work):
+    work.write("scenarios/tuning.lua", one_turn())
+    for name in ("tuning", "tuning.lua", "scenarios/tuning", "scenarios/tuning.lua"):
+        eq(work.perigee("run", name, "--plan").status, 0, name)
+    for name, near in (("tunning", " (did you mean tuning?)"), ("./tunig.lua", " (did you mean tuning?)"), ("zzzzzz", "")):
+        result = work.perigee("run", name)
+        eq(result.status, 2)
+        has(result.err, f"there is no file {name} and no scenario of that name{near}; see `perigee list`")
+
+
 def test_version_names_the_libraries(work):
     for args in (("--version",), ("-V",), ("version",)):
         result = work.perigee(*args)
