@@ -1067,6 +1067,7 @@ function test.expect(value) end
 ---@class perigee.RunOptions
 ---@field stress? boolean the collector runs all the time
 ---@field out? { write: fun(self: any, ...: string) } default: standard output
+---@field runaway? number|string CPU time that one test may take, 10 s when absent (with stress 200 s)
 
 --- Runs spec files, prints a line for each test and `N passed, N failed`.
 ---@param files string[]

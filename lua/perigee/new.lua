@@ -185,7 +185,32 @@ local function refuse(text)
   return 2
 end
 
+-- Names that the files of a library could not use for it: Lua's own, and those they use themselves.
+local TAKEN = { "cjson", "gen", "chat", "test", "vu", "conv", "tokens", "reply", "expect", "describe", "it" }
+for word in ("and break do else elseif end false for function goto if in local nil not or repeat return then true "
+  .. "until while"):gmatch "%a+" do
+  TAKEN[word] = "a word of Lua's"
+end
+
+-- Why a library cannot be called so, or nil.
+local function why_not(name)
+  if TAKEN[name] then
+    return TAKEN[name]
+  elseif _G[name] ~= nil or package.preload[name] or name:find "^perigee" then
+    return "the name of something that every script finds there already"
+  end
+  for _, taken in ipairs(TAKEN) do
+    if name == taken then
+      return "a name that the library's files use for something else"
+    end
+  end
+end
+
 local function write_library(path, name)
+  local reason = why_not(name)
+  if reason then
+    return refuse(("'%s' is %s; choose another name, such as my_%s"):format(name, reason, name))
+  end
   local ok, message = make_folders(path)
   if not ok then
     io.stderr:write("perigee new: ", message, "\n")
@@ -229,7 +254,9 @@ function new.main(args)
   path = path:gsub("%.lua$", ""):gsub("/+$", "")
   local name = path:match "[^/]*$"
   if not name:find "^[%a_][%w_]*$" then
-    return refuse(("'%s' is no module name: letters, digits and _, not beginning with a digit"):format(name))
+    local near = name:gsub("[^%w_]+", "_"):gsub("^%d", "_%0")
+    return refuse(("'%s' is no module name: letters, digits and _, not beginning with a digit%s"):format(name,
+      near:find "%w" and (" (did you mean '%s'?)"):format(near) or ""))
   end
   if library then
     return write_library(path, name)

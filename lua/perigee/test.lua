@@ -165,7 +165,7 @@ local Suite = {}
 Suite.__index = Suite
 
 local function new_suite()
-  return setmetatable({ passed = 0, failed = 0, names = {}, hooks = {}, out = io.stdout }, Suite)
+  return setmetatable({ passed = 0, failed = 0, names = {}, hooks = {}, out = io.stdout, seconds = 10 }, Suite)
 end
 
 local function message(err)
@@ -186,7 +186,9 @@ local function message(err)
   end
   local meta = type(err) == "table" and getmetatable(err)
   local text = type(err) == "table" and not (meta and meta.__tostring) and show(err) or tostring(err)
-  return (debug.traceback(text, 2):gsub("\n%s*%[C%]: in function 'xpcall'.*", ""))
+  return (debug.traceback(text, 3) -- 1 is this function, 2 the one that keeps it from a stop
+    :gsub("\n%s*%[C%]: in function 'perigee%.core%.limited'.*", "")
+    :gsub("\n%s*perigee/test%.lua:%d+: in function <[^\n]*$", ""))
 end
 
 function Suite:report(ok, name, err)
@@ -207,7 +209,7 @@ end
 
 function Suite:it(name, fn)
   local whole = table.concat(self.names, " > ") .. (#self.names > 0 and " > " or "") .. name
-  local ok, err = xpcall(function()
+  local ok, err = core.limited(self.seconds, function()
     self:run_hooks "before"
     fn()
     self:run_hooks "after"
@@ -218,7 +220,7 @@ end
 function Suite:describe(name, fn)
   table.insert(self.names, name)
   table.insert(self.hooks, { before = {}, after = {} })
-  local ok, err = xpcall(fn, message)
+  local ok, err = core.limited(self.seconds, fn, message)
   if not ok then
     self:report(false, table.concat(self.names, " > "), err)
   end
@@ -258,7 +260,7 @@ local function run_file(suite, path)
   if chunk then
     local before = suite.passed + suite.failed
     local ok
-    ok, err = xpcall(chunk, message)
+    ok, err = core.limited(suite.seconds, chunk, message)
     if not ok then
       suite:report(false, path, err)
     elseif suite.passed + suite.failed == before then
@@ -273,7 +275,10 @@ end
 -- The collector at full stress: a step with every allocation, and a whole cycle now and then.
 local function stressed(fn)
   collectgarbage("incremental", 1, 1000, 4)
-  debug.sethook(function() collectgarbage() end, "", 20000)
+  debug.sethook(function()
+    collectgarbage()
+    core.check_limit()
+  end, "", 20000)
   local ok, err = pcall(fn)
   debug.sethook()
   collectgarbage("incremental", 200, 100, 13)
@@ -284,9 +289,14 @@ end
 
 --- Runs spec files; returns passed, failed.
 function test.run(files, opts)
-  opts = core.options(opts, "test.run", { "out", "stress" })
+  opts = core.options(opts, "test.run", { "out", "stress", "runaway" })
   local suite = new_suite()
   suite.out = opts.out or io.stdout
+  suite.seconds = opts.runaway and core.seconds(opts.runaway, "test.run: runaway")
+    or opts.stress and 20 * suite.seconds or suite.seconds
+  if suite.seconds <= 0 or suite.seconds > 1e6 then
+    core.raise "test.run: runaway must be above 0 s and at most 1e6 s"
+  end
   for _, path in ipairs(files) do
     if opts.stress then
       stressed(function() run_file(suite, path) end)
@@ -329,21 +339,34 @@ local function find_specs(folder, found)
 end
 
 local USAGE = [[
-usage: perigee test [--stress] [FILE.lua | FOLDER]...
+usage: perigee test [--stress] [--runaway TIME] [FILE.lua | FOLDER]...
 
 Runs specs of scripts: files with describe, it and expect. Without a file: every *_spec.lua and
 test_*.lua below the working directory. A spec finds modules in its own folder, the folder above, and
 lib/ in both. Exit status 1 when a test failed.
 
-  --stress   the collector runs all the time (finds what a C binding forgot to hold)
+  --stress        the collector runs all the time (finds what a C binding forgot to hold)
+  --runaway TIME  CPU time that one test may take; a test that takes more has failed (default 10s, with
+                  --stress 200s)
 ]]
 
 --- The command.
 function test.main(args)
-  local files, stress = {}, false
-  for _, arg in ipairs(args) do
+  local files, stress, runaway, named = {}, false, nil, false
+  local at = 0
+  while at < #args do
+    at = at + 1
+    local arg = args[at]
     if arg == "--stress" then
       stress = true
+    elseif arg == "--runaway" then
+      at = at + 1
+      local ok, seconds = pcall(core.seconds, args[at], "--runaway")
+      if not ok or seconds <= 0 or seconds > 1e6 then
+        io.stderr:write("perigee test: --runaway takes a time such as 30s, up to 1e6 s\n")
+        return 2
+      end
+      runaway = seconds
     elseif arg == "--help" or arg == "-h" then
       io.write(USAGE)
       return 0
@@ -351,19 +374,21 @@ function test.main(args)
       io.stderr:write("perigee test: unknown option ", arg, "\n", USAGE)
       return 2
     elseif core.files(arg) then
+      named = true
       find_specs(plain(arg), files)
     else
+      named = true
       add_spec(files, arg)
     end
   end
-  if #args == 0 or (#args == 1 and stress) then
+  if not named then
     find_specs(".", files)
   end
   if #files == 0 then
     io.stderr:write("perigee test: no spec found; name a file, or a folder with *_spec.lua files\n")
     return 2
   end
-  local _, failed = test.run(files, { stress = stress })
+  local _, failed = test.run(files, { stress = stress, runaway = runaway })
   return failed == 0 and 0 or 1
 end
 

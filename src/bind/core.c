@@ -14,6 +14,7 @@
 #include "bind/bind.h"
 #include "bind/embed.h"
 #include "bind/hold.h"
+#include "bind/limit.h"
 #include "bind/rng.h"
 #include "out/metrics.h"
 #include "run/vu.h"
@@ -242,7 +243,30 @@ static int core_runs(lua_State *L) {
   return 1;
 }
 
+/* limited(seconds, fn, handler) -> true, or false and the error value: fn() with so much CPU time;
+ * check_limit(): for a hook that takes the place of the one that watches over it. */
+static int core_limited(lua_State *L) {
+  double seconds = luaL_checknumber(L, 1);
+  luaL_argcheck(L, seconds > 0 && seconds < 1e9, 1, "out of range");
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  luaL_checktype(L, 3, LUA_TFUNCTION);
+  lua_settop(L, 3);
+  lua_pushvalue(L, 2);
+  bool ok = bind_limit_call(L, seconds, 3);
+  lua_pushboolean(L, ok);
+  if (ok)
+    return 1;
+  lua_insert(L, -2);
+  return 2;
+}
+static int core_check_limit(lua_State *L) {
+  bind_limit_check(L);
+  return 0;
+}
+
 static const luaL_Reg functions[] = {
+    {"limited", core_limited},
+    {"check_limit", core_check_limit},
     {"is_vu", core_is_vu},
     {"runs", core_runs},
     {"shown", core_shown},

@@ -11,6 +11,7 @@
 #include "bind/bind.h"
 #include "bind/chunk.h"
 #include "bind/hold.h"
+#include "bind/limit.h"
 #include "run/state.h"
 
 /* Whether a virtual user's session runs right now (its own coroutines included). */
@@ -87,7 +88,7 @@ static MAY_RAISE void check_metatable(lua_State *L, const char *what) {
   if (lua_type(L, 2) != LUA_TTABLE)
     return;
   lua_pushliteral(L, "__gc");
-  if (lua_rawget(L, 2) != LUA_TNIL && state_of(L))
+  if (lua_rawget(L, 2) != LUA_TNIL && (state_of(L) || bind_limit_known(L)))
     bind_raise(L,
                "%s: a __gc of a script's own could not be stopped and would run in any user's "
                "time: use a `local x <close>` with __close, or end it yourself",

@@ -13,6 +13,10 @@
 #include "base/mem.h"
 #include "bind/bind.h"
 #include "bind/chunk.h"
+#include "bind/guard.h"
+#include "bind/limit.h"
+
+#define VALUE_SECONDS 2.0 /* of CPU time, for a file that only says what there is */
 
 /* What a protected call needs; passed as one light userdata. */
 struct job {
@@ -26,9 +30,20 @@ struct job {
   int status;
 };
 
+/* A traceback only where it shows lines of Lua: a file that cannot be read or compiled says all in
+ * its message. */
 static int traceback(lua_State *L) {
+  if (bind_must_stop(L))
+    return 1; /* its text has the script's frames */
   bind_push_error_text(L, 1);
-  luaL_traceback(L, L, lua_tostring(L, -1), 1);
+  lua_Debug ar;
+  for (int level = 1; lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "l", &ar);
+    if (ar.currentline > 0) {
+      luaL_traceback(L, L, lua_tostring(L, -1), 1);
+      break;
+    }
+  }
   return 1;
 }
 
@@ -143,6 +158,8 @@ int script_text(const char *module, const char *function, const struct value *co
 
 static int do_value(lua_State *L) {
   struct job *job = begin(L);
+  bind_keep_stdout(L);
+  bind_limit_set(L, VALUE_SECONDS);
   if (bind_load_file(L, job->path) != LUA_OK)
     return lua_error(L);
   lua_call(L, 0, 1);

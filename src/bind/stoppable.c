@@ -10,20 +10,21 @@
 #include "bind/bind.h"
 #include "bind/guard.h"
 #include "bind/hold.h"
+#include "bind/limit.h"
 #include "run/state.h"
 
 static const char stopped_key; /* registry: the coroutines that were stopped, weakly */
 
-static bool must_stop(lua_State *L) {
+bool bind_must_stop(lua_State *L) {
   struct state *s = state_of(L);
-  return s && state_must_stop(s);
+  return s ? state_must_stop(s) : bind_limit_stopped(L) != NULL;
 }
 
 /* ---- protected calls: what must stop goes on through them ---- */
 
 static MAY_RAISE int end_pcall(lua_State *L, int status, int first) {
   bool failed = status != LUA_OK && status != LUA_YIELD;
-  if (failed && must_stop(L))
+  if (failed && bind_must_stop(L))
     return lua_error(L); /* the error value is on top */
   if (status == LUA_ERRMEM && state_of(L)) {
     char text[400];
@@ -55,7 +56,7 @@ static int guarded_pcall(lua_State *L) {
 /* The script's message handler (the upvalue), unless what raised is a stop. */
 static int call_handler(lua_State *L) {
   lua_settop(L, 1);
-  if (must_stop(L))
+  if (bind_must_stop(L))
     return 1;
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
@@ -63,11 +64,15 @@ static int call_handler(lua_State *L) {
   return 1;
 }
 
+void bind_push_handler(lua_State *L, int index) {
+  lua_pushvalue(L, index);
+  lua_pushcclosure(L, call_handler, 1);
+}
+
 static int guarded_xpcall(lua_State *L) {
   luaL_checktype(L, 2, LUA_TFUNCTION);
   int n = lua_gettop(L);
-  lua_pushvalue(L, 2);
-  lua_pushcclosure(L, call_handler, 1);
+  bind_push_handler(L, 2);
   lua_replace(L, 2);
   lua_pushboolean(L, 1);
   lua_pushvalue(L, 1); /* f, handler, args…, true, f */
@@ -92,15 +97,16 @@ static MAY_RAISE void check_foreign(lua_State *L, lua_State *co, const char *wha
 
 /* After a resume: a stop goes on, and the coroutine it went through is never closed. */
 static MAY_RAISE void pass_stop(lua_State *L, lua_State *co) {
-  struct state *s = state_of(L);
-  if (!s || !state_must_stop(s))
+  const struct state *s = state_of(L);
+  if (!bind_must_stop(L))
     return;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &stopped_key);
   lua_pushthread(co);
   lua_xmove(co, L, 1);
   lua_pushboolean(L, 1);
   lua_rawset(L, -3);
-  luaL_error(L, "%s", s->stop_text);
+  lua_pushstring(L, s ? s->stop_text : bind_limit_stopped(L));
+  lua_error(L);
 }
 
 static bool was_stopped(lua_State *L, int index) {
@@ -176,6 +182,8 @@ static int guarded_wrap(lua_State *L) {
 
 static int timed(lua_State *L) {
   state_check_time(L);
+  if (!state_of(L))
+    bind_limit_check(L);
   return lua_tocfunction(L, lua_upvalueindex(1))(L); /* as if it had been called itself */
 }
 

@@ -259,4 +259,30 @@ def test_compiled_scripts_are_refused_by_name(work):
     has(result.err, "./compiled.lua: this is a compiled (binary) chunk")
 
 
+def test_a_fleet_file_that_never_ends(work):
+    work.write("s.lua", plan("vu:sleep(0)"))
+    work.write("fleet.lua", """
+io.write "spoils nothing"
+local function spin() while true do pcall(function() while true do end end) end end
+return spin()
+""")
+    result = work.perigee("run", "s.lua", "--fleet", "fleet.lua", "--json", timeout=30)
+    eq(result.status, 2)
+    has(result.err, "--fleet fleet.lua: computed for 2.0 s without an end, so it was stopped\n  at fleet.lua:3 (")
+    eq(result.out, "")
+
+
+def test_perigee_lua_shows_no_frames_of_its_own(work):
+    work.write("bad.lua", "x =\n= 2")
+    work.write("sub/module.lua", "return +")
+    work.write("raises.lua", "local function f() error 'boom' end\nf()")
+    for name, says in (("nosuch.lua", "nosuch.lua"), ("bad.lua", "bad.lua:2: unexpected symbol near '='")):
+        result = work.perigee("lua", name)
+        has(result.err, says)
+        eq(result.err.count("\n"), 1, result.err)
+    result = work.perigee("lua", "raises.lua")
+    has(result.err, "raises.lua:1: boom\nstack traceback:\n")
+    has(result.err, "raises.lua:2: in main chunk")
+
+
 main(globals())

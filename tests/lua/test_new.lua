@@ -106,6 +106,18 @@ describe("perigee new", function()
       { { "1x" }, "'1x' is no module name" },
       { { "a", "b" }, "one name is expected" },
       { { "--libary", "a" }, "unknown option --libary" },
+      { { "my-lib" }, "(did you mean 'my_lib'?)" },
+      { { "--library", "my.lib" }, "'my.lib' is no module name" },
+      { { "--library", "some/my lib" }, "(did you mean 'my_lib'?)" },
+      { { "--library", "2nd" }, "(did you mean '_2nd'?)" },
+      { { "--library", "--" }, "unknown option --" },
+      { { "--library", "end" }, "'end' is a word of Lua's; choose another name, such as my_end" },
+      { { "--library", "x/while" }, "'while' is a word of Lua's" },
+      { { "--library", "string" }, "'string' is the name of something that every script finds there already" },
+      { { "--library", "require" }, "'require' is the name of something" },
+      { { "--library", "perigee" }, "'perigee' is the name of something" },
+      { { "--library", "chat" }, "'chat' is a name that the library's files use for something else" },
+      { { "--library", "describe" }, "'describe' is a name that" },
     } do
       local status, said = command(table.unpack(case[1]))
       expect(status):eq(2)

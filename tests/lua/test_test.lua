@@ -4,13 +4,15 @@ local json = require "perigee.json"
 local test = require "perigee.test"
 
 -- Runs a spec given as text; returns its output, passed, failed.
-local function run(text)
+local function run(text, opts)
   local path, lines = os.tmpname(), {}
   local file <close> = assert(io.open(path, "w"))
   file:write(text)
   file:flush()
   local out = { write = function(_, ...) lines[#lines + 1] = table.concat { ... } end }
-  local passed, failed = test.run({ path }, { out = out })
+  opts = opts or {}
+  opts.out = out
+  local passed, failed = test.run({ path }, opts)
   os.remove(path)
   return table.concat(lines), passed, failed
 end
@@ -43,6 +45,60 @@ describe("the command", function()
 end)
 
 describe("the runner", function()
+  it("stops what never ends, whatever a pcall says, and goes on", function()
+    local out, passed, failed = run([[
+      it("spins", function()
+        while true do pcall(function() while true do end end) end
+      end)
+      it("spins in a handler", function()
+        xpcall(error, function() while true do end end)
+      end)
+      it("spins in a coroutine", function()
+        coroutine.wrap(function() while true do end end)()
+      end)
+      it("takes its time in C", function()
+        while true do table.move({}, 1, 1e6, 2) end
+      end)
+      describe("a group", function()
+        it("is fine", function() end)
+        while true do end
+      end)
+      while true do end
+    ]], { runaway = "20ms" })
+    expect(failed):eq(6)
+    expect(passed):eq(1)
+    local _, stops = out:gsub("computed for 0%.02 s without an end, so it was stopped\n%s+at [^\n]+:%d+ %(", "")
+    expect(stops):eq(6)
+    expect(out):matches "FAIL spins\n[^\n]+\n%s+at [^\n]+:2 %(in the function at line 2%)"
+  end)
+
+  it("does not count what a test takes against its group", function()
+    local _, passed = run([[
+      describe("a group", function()
+        for i = 1, 5 do
+          it("takes a while", function()
+            local clock = os.clock()
+            while os.clock() - clock < 0.06 do end
+          end)
+        end
+      end)
+    ]], { runaway = "100ms" })
+    expect(passed):eq(5)
+  end)
+
+  it("shows where, and not how the runner got there", function()
+    local out = run "it('raises', function()\n  local function f() error 'boom' end\n  f()\nend)"
+    expect(out):contains "boom"
+    expect(out):matches "in local 'f'\n[^\n]+:3: in upvalue 'fn'\n1? ?"
+    expect(out:find("perigee/test.lua", 1, true)):is_nil()
+  end)
+
+  it("knows its limit", function()
+    for _, bad in ipairs { 0, -1, "5%", 0 / 0, 1e9 } do
+      expect(function() test.run({}, { runaway = bad }) end):errors "runaway"
+    end
+  end)
+
   it("shows the fields of an error that is a table", function()
     local out = run "it('raises', function() error { a = 1 } end)"
     expect(out):contains "a = 1"

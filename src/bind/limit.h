@@ -1,0 +1,33 @@
+/* limit.h: how long a script may compute in a state that is no run's: a fleet file, a spec.
+ *
+ * A run has its own watch over time (run/state.h). Here a count hook looks at the thread's CPU
+ * time; what takes longer is stopped with its traceback, and no pcall of the script hides that. */
+#ifndef BIND_LIMIT_H
+#define BIND_LIMIT_H
+
+#include <lua.h>
+
+#include "base/base.h"
+
+/* From now on, until the state closes or bind_limit_call says otherwise. */
+MAY_RAISE void bind_limit_set(lua_State *L, double seconds);
+/* Calls the function on top (popped) with a limit of its own, protected; what is spent in it is
+ * given back to the limit around it. Pushes nothing and returns true, or false with the error
+ * value; `handler` is the stack index of a message handler or 0, and is left out for a stop. */
+MAY_RAISE bool bind_limit_call(lua_State *L, double seconds, int handler);
+/* For scripts that need the hook for something else: what the count hook does. */
+MAY_RAISE void bind_limit_check(lua_State *L);
+/* Whether a limit was ever set in this state. */
+bool bind_limit_known(lua_State *L);
+
+/* ---- both kinds of state (bind/stoppable.c) ---- */
+
+/* Whether what runs must not go on, whatever a pcall says; in any state. */
+bool bind_must_stop(lua_State *L);
+/* Pushes the message handler at `index` so that a stop passes it by. */
+MAY_RAISE void bind_push_handler(lua_State *L, int index);
+
+/* The text of a stop, NULL when nothing was stopped; for bind/stoppable.c. */
+const char *bind_limit_stopped(lua_State *L);
+
+#endif
