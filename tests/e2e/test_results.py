@@ -89,7 +89,9 @@ def test_the_fields_are_documented(work):
     eq(sorted(set(run) ^ documented), [], "fields of run.json")
     eq(summary["policies"], [{"policy": "round_robin", "requests": len(rows), "fallback": 0}])
     eq([(t["turn"], t["from"], t["to"]) for t in summary["turns"]], [("1", 1, 1), ("2", 2, 2)])
-    eq([(t["tag"], t["value"], t["requests"]) for t in summary["tags"]], [("phase", "act", 12), ("phase", "plan", 12)])
+    phases = [r["tags"]["phase"] for r in rows]
+    eq([(t["tag"], t["value"], t["requests"]) for t in summary["tags"]],
+       [("phase", "act", phases.count("act")), ("phase", "plan", phases.count("plan"))])
     for text in (result.out, result.report()):
         has(text, "the plan's policy: round_robin")
         has(text, "By tag")
