@@ -1,6 +1,7 @@
 /* curl_flight.c: a request's easy handle: its settings, and the callbacks, which only note what
  * happened: nothing that ends a request may be called from inside libcurl. */
 #include <curl/curl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -251,6 +252,8 @@ void flight_free(struct flight *f) {
   curl_slist_free_all(f->pinned);
   curl_slist_free_all(f->headers);
   curl_slist_free_all(f->abroad);
+  buf_free(&f->shape.path);
+  buf_free(&f->shape.headers);
   buf_free(&f->gather);
   buf_free(&f->small);
   mem_free(f);
@@ -258,6 +261,8 @@ void flight_free(struct flight *f) {
 
 struct flight *flight_new(void) {
   struct flight *f = MEM_NEW(struct flight);
+  buf_init(&f->shape.path, BUF_MAX_OWN);
+  buf_init(&f->shape.headers, BUF_MAX_OWN);
   buf_init(&f->gather, (size_t)1 << 30);
   buf_init(&f->small, SMALL_BODY);
   f->easy = curl_easy_init();
@@ -276,6 +281,7 @@ static void settle(struct flight *f, struct http_target *t) {
     return;
   f->retried = false;
   curl_easy_reset(e);
+  f->shape.known = false;
   curl_slist_free_all(f->pinned);
   f->target = t;
   f->pin_serial = t->pin_serial;
@@ -285,6 +291,7 @@ static void settle(struct flight *f, struct http_target *t) {
   curl_easy_setopt(e, CURLOPT_HTTP_VERSION,
                    (long)(t->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
   curl_easy_setopt(e, CURLOPT_PIPEWAIT, t->http2 ? 1L : 0L);
+  curl_easy_setopt(e, CURLOPT_DNS_CACHE_TIMEOUT, -1L); /* looked through for every request, else */
   curl_easy_setopt(e, CURLOPT_PRIVATE, f);
   curl_easy_setopt(e, CURLOPT_ERRORBUFFER, f->said);
   curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
@@ -330,40 +337,78 @@ static bool is_harmless(const char *line) {
          strncasecmp(line, "user-agent:", 11) == 0 || strncasecmp(line, "expect:", 7) == 0;
 }
 
-static void add_header(struct flight *f, const char *line) {
-  f->headers = curl_slist_append(f->headers, line);
-  if (f->x->request->follow_redirects && is_harmless(line))
-    f->abroad = curl_slist_append(f->abroad, line);
+/* Headers that libcurl looks for, to leave out its own or to act on: each an entry of its own. */
+static bool is_looked_for(const char *line, size_t len) {
+  static const char *const names[] = {"host",   "connection", "accept-encoding",
+                                      "expect", "te",         "upgrade"};
+  size_t n = strcspn(line, ":");
+  for (size_t i = 0; i < ARRAY_LEN(names); i++)
+    if (n < len && strlen(names[i]) == n && strncasecmp(line, names[i], n) == 0)
+      return true;
+  return false;
 }
 
-/* The caller's headers, and switches for those that libcurl would add. To libcurl "Name:" means
- * removal and "Name;" an empty value. */
+static bool has_name(const char *line, const char *name) {
+  size_t n = strlen(name);
+  return strncasecmp(line, name, n) == 0 && line[n] == ':';
+}
+
+/* "Name: value" as an entry; without a value it is "Name;" to libcurl ("Name:" means removal). */
+static struct curl_slist *add_entry(struct curl_slist *list, const char *line, size_t len,
+                                    struct buf *room) {
+  buf_reset(room);
+  buf_put(room, line, len);
+  size_t colon = strcspn(room->data, ":");
+  if (room->data[colon] && strspn(room->data + colon + 1, " \t") == len - colon - 1) {
+    room->data[colon] = ';';
+    room->data[colon + 1] = '\0';
+  }
+  return curl_slist_append(list, room->data);
+}
+
+/* The caller's headers, and switches ("Name:") for those that libcurl would add. Those it has no
+ * opinion on are one entry, line breaks and all: it walks the whole list a dozen times a request,
+ * and copies entries as they are. */
 static void set_headers(struct flight *f) {
   const struct http_request *r = f->x->request;
-  bool typed = false;
-  struct buf line;
-  buf_init(&line, BUF_MAX_OWN);
+  struct buf joined, room;
+  bool accepts = false, typed = false;
+  size_t n_joined = 0;
+  buf_init(&joined, BUF_MAX_OWN);
+  buf_init(&room, BUF_MAX_OWN);
   curl_slist_free_all(f->headers);
   curl_slist_free_all(f->abroad);
   f->headers = f->abroad = NULL;
-  for (const char *p = r->headers; p && *p;) {
-    const char *end = strstr(p, "\r\n");
-    buf_reset(&line);
-    buf_put(&line, p, (size_t)(end - p));
-    typed = typed || strncasecmp(p, "content-type:", 13) == 0;
-    size_t colon = strcspn(line.data, ":");
-    if (line.data[colon] && strspn(line.data + colon + 1, " \t") == line.len - colon - 1) {
-      line.data[colon] = ';';
-      line.data[colon + 1] = '\0';
+  for (const char *p = r->headers, *end; p && *p; p = end + 2) {
+    end = strstr(p, "\r\n");
+    size_t len = (size_t)(end - p);
+    accepts = accepts || has_name(p, "accept");
+    typed = typed || has_name(p, "content-type");
+    if (is_looked_for(p, len)) {
+      f->headers = add_entry(f->headers, p, len, &room);
+    } else {
+      if (joined.len)
+        buf_puts(&joined, "\r\n");
+      buf_put(&joined, p, len);
+      n_joined++;
     }
-    add_header(f, line.data);
-    p = end + 2;
+    if (r->follow_redirects && is_harmless(p))
+      f->abroad = add_entry(f->abroad, p, len, &room);
   }
-  if (!typed && !is_bodiless(f->x))
-    add_header(f, "Content-Type:");
+  if (accepts)
+    f->headers = curl_slist_append(f->headers, "Accept:");
+  if (!is_bodiless(f->x))
+    f->headers = curl_slist_append(f->headers, "Content-Type:");
   if (f->x->body_bytes > SMALL_BODY) /* libcurl asks "may I?" from a megabyte on */
-    add_header(f, "Expect:");
-  buf_free(&line);
+    f->headers = curl_slist_append(f->headers, "Expect:");
+  if (!typed && !is_bodiless(f->x) && r->follow_redirects)
+    f->abroad = curl_slist_append(f->abroad, "Content-Type:");
+  if (n_joined == 1)
+    f->headers = add_entry(f->headers, joined.data, joined.len, &room);
+  else if (joined.len)
+    f->headers = curl_slist_append(f->headers, joined.data);
+  buf_free(&joined);
+  buf_free(&room);
   curl_easy_setopt(f->easy, CURLOPT_HTTPHEADER, f->headers);
 }
 
@@ -380,7 +425,6 @@ static void set_body(struct flight *f) {
       buf_put(&f->small, r->parts[i]->data, r->parts[i]->len);
     whole = f->small.data;
   }
-  curl_easy_setopt(f->easy, CURLOPT_POST, 1L);
   curl_easy_setopt(f->easy, CURLOPT_POSTFIELDS, whole);
   curl_easy_setopt(f->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)f->x->body_bytes);
 }
@@ -391,7 +435,7 @@ static void set_method(struct flight *f) {
   curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, NULL);
   curl_easy_setopt(e, CURLOPT_HTTPGET, 1L); /* undoes POST and NOBODY */
   if (!is_bodiless(f->x)) {
-    set_body(f);
+    curl_easy_setopt(e, CURLOPT_POST, 1L);
     if (strcmp(r->method, "POST") != 0)
       curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
   } else if (strcmp(r->method, "HEAD") == 0) {
@@ -399,6 +443,41 @@ static void set_method(struct flight *f) {
   }
   curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, r->follow_redirects ? 1L : 0L);
   curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, r->accept_compressed ? "" : NULL);
+}
+
+static bool same_bytes(const struct buf *b, const char *text) {
+  return strlen(text) == b->len && memcmp(b->data, text, b->len) == 0;
+}
+
+/* The parts of a request that the one before on this handle mostly had too: what is the same is not
+ * set again, nor parsed and copied by libcurl. A redirect changes libcurl's own copies alone. */
+static void shape(struct flight *f) {
+  const struct http_request *r = f->x->request;
+  const char *headers = r->headers ? r->headers : "";
+  struct flight_shape *s = &f->shape;
+  bool bodiless = is_bodiless(f->x), large = f->x->body_bytes > SMALL_BODY;
+  bool squeeze = r->accept_compressed, follow = r->follow_redirects;
+  if (!s->known || !same_bytes(&s->path, r->path)) {
+    set_url(f);
+    buf_reset(&s->path);
+    buf_puts(&s->path, r->path);
+  }
+  bool same = s->known && s->bodiless == bodiless && s->follow == follow;
+  if (!same || s->large != large || !same_bytes(&s->headers, headers)) {
+    set_headers(f);
+    buf_reset(&s->headers);
+    buf_puts(&s->headers, headers);
+  } else if (follow) {
+    curl_easy_setopt(f->easy, CURLOPT_HTTPHEADER, f->headers); /* as a redirect may have left it */
+  }
+  if (!same || s->squeeze != squeeze || strcmp(s->method, r->method) != 0)
+    set_method(f);
+  snprintf(s->method, sizeof s->method, "%s", r->method);
+  s->bodiless = bodiless;
+  s->large = large;
+  s->follow = follow;
+  s->squeeze = squeeze;
+  s->known = strlen(r->method) < sizeof s->method;
 }
 
 void flight_prepare(struct flight *f) {
@@ -415,7 +494,7 @@ void flight_prepare(struct flight *f) {
   buf_reset(&f->gather);
   settle(f, f->x->target);
   curl_easy_setopt(f->easy, CURLOPT_CLOSESOCKETDATA, f->shard);
-  set_url(f);
-  set_headers(f);
-  set_method(f);
+  shape(f);
+  if (!is_bodiless(f->x))
+    set_body(f);
 }

@@ -24,6 +24,12 @@ struct flight {        /* one request on its way */
   struct curl_slist *pinned, *headers;
   struct curl_slist *abroad; /* the headers that go along to another origin */
   uint32_t pin_serial;
+  struct flight_shape {
+    struct buf path, headers; /* as the request gave them */
+    char method[16];
+    bool bodiless, large, follow, squeeze;
+    bool known; /* false: the handle has none of this */
+  } shape;
   struct buf gather; /* body bytes of this action */
   struct buf small;  /* a small request body of several parts, put together */
   bool inlined;      /* the request's body goes out with its head */
