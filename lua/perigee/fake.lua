@@ -87,9 +87,9 @@ end
 
 --- Moves the clock.
 function Vu:sleep(seconds)
-  seconds = core.seconds(seconds, "vu:sleep")
+  seconds = core.seconds(seconds, "vu:sleep: the time")
   if seconds < 0 then
-    core.raise("vu:sleep: the time must not be negative")
+    core.raise("vu:sleep: the time must be at least 0 s, got " .. core.shown(seconds))
   end
   table.insert(self.slept, seconds)
   self.clock = self.clock + seconds
@@ -100,6 +100,7 @@ function Vu:record(metric, value, tags)
     core.raise(("vu:record: a metric's name and a number are expected, got %s and %s"):format(
       core.shown(metric), core.shown(value)))
   end
+  core.number(value, ("vu:record: the value of '%s'"):format(metric))
   table.insert(self.records, { metric = metric, value = value, tags = tags })
 end
 

@@ -34,8 +34,11 @@ local function recipe(where, opts, amount, kind)
   end
   if rng ~= nil then
     check_rng(rng, where)
-  elseif type(seed) ~= "string" and math.type(seed) ~= "integer" then
-    core.raise(where .. ": seed must be a string or a whole number, got " .. type(seed))
+  elseif type(seed) ~= "string" then
+    if type(seed) ~= "number" or not math.tointeger(seed) then
+      core.raise(where .. ": seed must be a string or a whole number, got " .. core.shown(seed))
+    end
+    seed = math.tointeger(seed)
   end
   if type(amount) == "function" then
     amount = gen.draw(amount, rng or make.rng(seed))
@@ -180,10 +183,7 @@ end
 
 --- Zipf: 1..n, rank k with weight 1 / k^s.
 function gen.zipf(n, s)
-  if type(n) ~= "number" or n < 1 or n ~= math.floor(n) then
-    core.raise("gen.zipf: n must be a whole number from 1 on, got " .. core.shown(n))
-  end
-  n = core.count(n, "gen.zipf: n")
+  n = core.whole(n, "gen.zipf: n", 1, 10000000)
   s = not_negative(s == nil and 1 or s, "gen.zipf: s")
   local cumulative, sum = {}, 0
   for k = 1, n do
@@ -211,6 +211,7 @@ function gen.choice(list, weights)
   if sum <= 0 then
     core.raise("gen.choice: at least one weight must be positive")
   end
+  core.number(sum, "gen.choice: the sum of the weights")
   return function(rng)
     return list[pick(cumulative, check_rng(rng, "gen.choice"))]
   end

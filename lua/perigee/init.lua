@@ -12,9 +12,7 @@ local API = 1
 
 --- Raises when this perigee does not have API number `n` (scripts begin with it).
 function perigee.require_api(n)
-  if math.type(n) ~= "integer" or n < 1 then
-    core.raise("require_api: a whole number from 1 on is expected, got " .. core.shown(n))
-  end
+  n = core.whole(n, "require_api: the number", 1)
   if n > API then
     core.raise(("require_api: the script needs API %d, perigee %s has API %d; update perigee"):format(n,
       perigee.version, API))
@@ -66,6 +64,9 @@ local function declare(name, default, doc, where)
     core.raise(("%s: parameter %s: a default is a number, string or boolean, got %s"):format(where, name,
       kind))
   end
+  if kind == "number" then
+    core.number(default, ("%s: parameter %s: the default"):format(where, name))
+  end
   if doc ~= nil and type(doc) ~= "string" then
     core.raise(("%s: parameter %s: its description must be a string, got %s"):format(where, name,
       type(doc)))
@@ -85,6 +86,9 @@ end
 
 -- ---- loads ----
 
+local MOST_SESSIONS, MOST_USERS, MOST_RATE = (1 << 32) - 1, 1000000, 1e6
+local LEAST_RATE = 1 / (365 * 86400)
+
 local function bounds(load, opts, where)
   if opts.duration ~= nil then
     load.duration = core.seconds(opts.duration, where .. ": duration")
@@ -93,10 +97,7 @@ local function bounds(load, opts, where)
     end
   end
   if opts.sessions ~= nil then
-    if math.type(opts.sessions) ~= "integer" or opts.sessions < 1 then
-      core.raise(where .. ": sessions must be a whole number from 1 on, got " .. core.shown(opts.sessions))
-    end
-    load.sessions = opts.sessions
+    load.sessions = core.whole(opts.sessions, where .. ": sessions", 1, MOST_SESSIONS)
   end
   load.warmup = opts.warmup ~= nil and core.seconds(opts.warmup, where .. ": warmup") or 0
   if load.warmup < 0 then
@@ -109,18 +110,20 @@ local function bounds(load, opts, where)
 end
 
 local function rate_of(value, what)
-  local rate = core.quantity(value, what)
+  local rate = core.rate(value, what)
   if rate < 0 then
     core.raise(what .. " must not be negative, got " .. rate)
+  elseif rate > MOST_RATE then
+    core.raise(("%s must be at most %g sessions per second, got %s"):format(what, MOST_RATE, core.shown(value)))
+  elseif rate > 0 and rate < LEAST_RATE then
+    core.raise(("%s must be at least a session a year (%.2g per second), got %s"):format(what, LEAST_RATE,
+      core.shown(value)))
   end
   return rate
 end
 
 local function users_of(value, what)
-  if type(value) ~= "number" or value < 0 or value ~= math.floor(value) then
-    core.raise(what .. " must be a whole number, got " .. core.shown(value))
-  end
-  return math.tointeger(value)
+  return core.whole(value, what, 0, MOST_USERS)
 end
 
 local ARRIVALS = { "constant", "poisson" }
@@ -291,7 +294,9 @@ function perigee.plan(plan)
   check_words(plan.metrics or {}, "metrics", "metrics = { tool_time = \"s\" }")
   check_words(plan.slo or {}, "slo", "slo = { ttft = \"200ms\" }")
   for name, value in pairs(plan.slo or {}) do
-    core.quantity(value, "plan: slo." .. name)
+    if core.quantity(value, "plan: slo." .. name) < 0 then
+      core.raise(("plan: slo.%s must not be negative, got %s"):format(name, core.shown(value)))
+    end
   end
   if plan.drain ~= nil and core.seconds(plan.drain, "plan: drain") < 0 then
     core.raise "plan: drain must be at least 0 s"

@@ -34,7 +34,7 @@ local function setting(sender, opts, name)
 end
 
 local function tokens(value, where)
-  if type(value) == "number" and value <= 0 then
+  if type(value) == "number" and value <= 0 and value == value then
     core.raise(("%s: max_tokens must be above 0, got %s (a distribution takes { min = 1 })"):format(where,
       value))
   end
@@ -42,10 +42,9 @@ local function tokens(value, where)
 end
 
 local function number(value, what)
-  if value ~= nil and type(value) ~= "number" then
-    core.raise(("%s must be a number, got %s"):format(what, core.shown(value)))
+  if value ~= nil then
+    return core.number(value, what)
   end
-  return value
 end
 
 -- The options of the body, canonical once encoded. `fixed`: the answer has to have its declared

@@ -54,7 +54,7 @@ function tool.new(opts)
   end
   return setmetatable({
     name = opts.name,
-    weight = core.quantity(opts.weight or 1, what "weight"),
+    weight = core.number(opts.weight or 1, what "weight", 0),
     latency = model(opts.latency or 0, check_latency, what "latency"),
     result_tokens = model(opts.result_tokens or 50, core.count, what "result_tokens"),
     result = opts.result,

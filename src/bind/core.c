@@ -15,6 +15,7 @@
 #include "bind/embed.h"
 #include "bind/hold.h"
 #include "bind/limit.h"
+#include "bind/quantity.h"
 #include "bind/rng.h"
 #include "out/metrics.h"
 #include "run/vu.h"
@@ -68,59 +69,6 @@ static int core_word(lua_State *L) {
   for (size_t i = 0; i < n; i++)
     buf_printf(list, "%s%s", i ? ", " : "", known[i]);
   bind_raise(L, "%s: unknown %s '%s' (known: %s)", where, what, word, n ? list->data : "none");
-}
-
-static MAY_RAISE double to_quantity(lua_State *L, int index, const char *what,
-                                    enum units_kind want) {
-  double value;
-  if (lua_type(L, index) == LUA_TNUMBER) {
-    value = lua_tonumber(L, index);
-  } else if (lua_type(L, index) == LUA_TSTRING) {
-    size_t len;
-    const char *text = lua_tolstring(L, index, &len);
-    struct err err;
-    if (units_parse(text, len, want, &value, NULL, &err))
-      bind_raise(L, "%s: %s", what, err.text);
-  } else {
-    bind_raise(L, "%s must be a number or a string with a unit, got %s", what,
-               luaL_typename(L, index));
-  }
-  if (!isfinite(value))
-    bind_raise(L, "%s must be a finite number", what);
-  return value;
-}
-
-double bind_check_quantity(lua_State *L, int index) {
-  return to_quantity(L, index, "the quantity", UNITS_ANY);
-}
-
-static int push_quantity(lua_State *L, enum units_kind kind) {
-  const char *what = luaL_optstring(L, 2, "the quantity");
-  lua_pushnumber(L, to_quantity(L, 1, what, kind));
-  return 1;
-}
-
-/* quantity(x, what), seconds(x, what), ratio(x, what): numbers in base units. */
-static int core_quantity(lua_State *L) {
-  return push_quantity(L, UNITS_ANY);
-}
-static int core_seconds(lua_State *L) {
-  return push_quantity(L, UNITS_TIME);
-}
-static int core_ratio(lua_State *L) {
-  return push_quantity(L, UNITS_RATIO);
-}
-
-/* count(x, what): a number of tokens or things, rounded and at least 1. */
-static int core_count(lua_State *L) {
-  const char *what = luaL_optstring(L, 2, "the count");
-  if (lua_type(L, 1) != LUA_TNUMBER)
-    bind_raise(L, "%s must be a number, got %s", what, bind_shown(L, 1));
-  double x = lua_tonumber(L, 1);
-  if (!isfinite(x) || x > 1e9)
-    bind_raise(L, "%s must be a number up to 1e9, got %g", what, x);
-  lua_pushinteger(L, x < 1.5 ? 1 : (lua_Integer)floor(x + 0.5));
-  return 1;
 }
 
 /* raise(text): an error at the author's line. */
@@ -270,7 +218,6 @@ static const luaL_Reg functions[] = {
     {"is_vu", core_is_vu},
     {"runs", core_runs},
     {"shown", core_shown},
-    {"count", core_count},
     {"embedded", core_embedded},
     {"files", core_files},
     {"make_folder", core_make_folder},
@@ -278,15 +225,13 @@ static const luaL_Reg functions[] = {
     {"nearest", core_nearest},
     {"options", core_options},
     {"program", core_program},
-    {"quantity", core_quantity},
     {"raise", core_raise},
-    {"ratio", core_ratio},
-    {"seconds", core_seconds},
     {"word", core_word},
     {NULL, NULL},
 };
 
 int luaopen_perigee_core(lua_State *L) {
   luaL_newlib(L, functions);
+  bind_quantity_functions(L);
   return 1;
 }

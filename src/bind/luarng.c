@@ -72,6 +72,7 @@ static int rng_lua_uniform(lua_State *L) {
   struct rng *r = bind_check_rng(L, 1);
   double lo = bind_check_quantity(L, 2), hi = bind_check_quantity(L, 3);
   luaL_argcheck(L, lo <= hi, 3, "must not be below the first bound");
+  luaL_argcheck(L, isfinite(hi - lo), 3, "lies too far from the first bound");
   lua_pushnumber(L, lo + (hi - lo) * rng_unit(r));
   return 1;
 }

@@ -373,22 +373,3 @@ void bind_check_options(lua_State *L, int index, const char *where, const char *
   }
   lua_pop(L, 1);
 }
-
-double bind_check_seconds(lua_State *L, int index, const char *what) {
-  double seconds;
-  if (lua_type(L, index) == LUA_TNUMBER) {
-    seconds = lua_tonumber(L, index);
-  } else if (lua_type(L, index) == LUA_TSTRING) {
-    size_t len;
-    const char *text = lua_tolstring(L, index, &len);
-    struct err err;
-    if (units_parse(text, len, UNITS_TIME, &seconds, NULL, &err))
-      bind_raise(L, "%s: %s", what, err.text);
-  } else {
-    bind_raise(L, "%s must be a number of seconds or a string like \"50ms\", got %s", what,
-               luaL_typename(L, index));
-  }
-  if (!isfinite(seconds) || seconds < 0)
-    bind_raise(L, "%s must be a finite time of at least 0 s, got %g", what, seconds);
-  return seconds;
-}

@@ -4,6 +4,7 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +134,10 @@ static MAY_RAISE void read_load(lua_State *L, int plan, struct schedule *load) {
   lua_settop(L, at);
   load->warmup_s = number_field(L, at, "warmup", 0);
   load->duration_s = number_field(L, at, "duration", 0);
-  load->sessions = (uint64_t)number_field(L, at, "sessions", 0);
+  double sessions = number_field(L, at, "sessions", 0);
+  if (sessions < 0 || sessions >= (double)SCHEDULE_WARMUP_BASE || sessions != floor(sessions))
+    luaL_error(L, "load: sessions must be a whole number from 1 on, got %f", sessions);
+  load->sessions = (uint64_t)sessions;
   lua_settop(L, plan);
 }
 
@@ -315,7 +319,7 @@ static int set_figure(struct schedule *load, bool open, double value, struct err
     return err_set(err, ERR_INVALID,
                    "the load is a ramp, which has many values; make it a "
                    "parameter of the script (perigee.param)");
-  if (!open && value != (double)(int64_t)value)
+  if (!open && value != floor(value))
     return err_set(err, ERR_INVALID, "a whole number is expected");
   load->points[0].value = value;
   return 0;
@@ -340,8 +344,9 @@ static int apply_set(struct plan_info *p, const struct state_set *set, struct er
   int rc = units_parse(set->value, strlen(set->value), words[w].kind, &value, NULL, err);
   if (!rc && w <= 1)
     rc = set_figure(load, w == 1, value, err);
-  else if (!rc && w == 3 && (value < 1 || value != (double)(int64_t)value))
-    rc = err_set(err, ERR_INVALID, "a whole number from 1 on is expected");
+  else if (!rc && w == 3 &&
+           (value < 1 || value != floor(value) || value >= (double)SCHEDULE_WARMUP_BASE))
+    rc = err_set(err, ERR_INVALID, "a whole number from 1 to 4294967295 is expected");
   else if (!rc && w == 2 && value <= 0)
     rc = err_set(err, ERR_INVALID, "a time above 0 s is expected");
   else if (!rc && w == 2)

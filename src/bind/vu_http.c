@@ -396,8 +396,15 @@ static MAY_RAISE uint64_t due_time(lua_State *L, const struct vu *vu, const char
     return vu->due_ns;
   double s = lua_tonumber(L, SLOT(O_SCHED));
   if (lua_type(L, SLOT(O_SCHED)) != LUA_TNUMBER || !isfinite(s) || s < 0)
-    bind_raise(L, "%s: sched must be a time on vu:now()'s clock", what);
-  return vu->state->options.worker->run->zero_ns + (uint64_t)(s * 1e9);
+    bind_raise(L, "%s: sched must be a time on vu:now()'s clock, got %s", what,
+               bind_shown(L, SLOT(O_SCHED)));
+  uint64_t now = loop_refresh(vu->state->options.loop),
+           zero = vu->state->options.worker->run->zero_ns;
+  double now_s = (double)(now - zero) / 1e9;
+  if (s > now_s)
+    bind_raise(L, "%s: sched = %g lies %g s in the future: vu:sleep until then", what, s,
+               s - now_s);
+  return zero + (uint64_t)(s * 1e9);
 }
 
 /* ---- its life ---- */

@@ -47,12 +47,17 @@ static int check_points(const struct schedule *s, struct err *err) {
       return err_set(err, ERR_INVALID, "load: %s must be between 0 and %g, got %g", what, limit,
                      p->value);
     if (!isfinite(p->at_s) || p->at_s < 0 || p->at_s > SCHEDULE_MAX_SECONDS)
-      return err_set(err, ERR_INVALID, "load: a point's time must be at least 0 s, got %g",
-                     p->at_s);
+      return err_set(err, ERR_INVALID,
+                     "load: a point's time must be from 0 s to a year (%.0f s), got %g",
+                     SCHEDULE_MAX_SECONDS, p->at_s);
     if (i > 0 && p->at_s <= s->points[i - 1].at_s)
       return err_set(err, ERR_INVALID, "load: the points' times must grow, but %g s follows %g s",
                      p->at_s, s->points[i - 1].at_s);
   }
+  if (s->open && max_value(s) > 0 && max_value(s) < SCHEDULE_MIN_RATE)
+    return err_set(err, ERR_INVALID,
+                   "load: rate must reach at least a session a year (%.2g per second), got %g",
+                   SCHEDULE_MIN_RATE, max_value(s));
   if (s->open ? max_value(s) <= 0 : max_value(s) < 1)
     return err_set(err, ERR_INVALID, "load: %s is never %s", what,
                    s->open ? "above 0" : "1 or more");
@@ -61,9 +66,12 @@ static int check_points(const struct schedule *s, struct err *err) {
 
 int schedule_check(const struct schedule *s, struct err *err) {
   if (!isfinite(s->warmup_s) || s->warmup_s < 0 || s->warmup_s > SCHEDULE_MAX_SECONDS)
-    return err_set(err, ERR_INVALID, "load: warmup must be at least 0 s, got %g", s->warmup_s);
+    return err_set(err, ERR_INVALID, "load: warmup must be from 0 s to a year (%.0f s), got %g",
+                   SCHEDULE_MAX_SECONDS, s->warmup_s);
   if (!isfinite(s->duration_s) || s->duration_s < 0 || s->duration_s > SCHEDULE_MAX_SECONDS)
-    return err_set(err, ERR_INVALID, "load: duration must be above 0 s, got %g", s->duration_s);
+    return err_set(err, ERR_INVALID,
+                   "load: duration must be above 0 s and at most a year (%.0f s), got %g",
+                   SCHEDULE_MAX_SECONDS, s->duration_s);
   if (s->duration_s == 0 && s->sessions == 0)
     return err_set(err, ERR_INVALID,
                    "load: say how long: duration = \"3m\", or sessions = a number of sessions");

@@ -17,7 +17,8 @@
 #define SCHEDULE_NEVER UINT64_MAX
 #define SCHEDULE_MAX_USERS 1000000
 #define SCHEDULE_MAX_RATE 1e6
-#define SCHEDULE_MAX_SECONDS 31536000.0 /* a year */
+#define SCHEDULE_MIN_RATE (1 / SCHEDULE_MAX_SECONDS) /* but 0: a session a year */
+#define SCHEDULE_MAX_SECONDS 31536000.0              /* a year */
 
 /* One corner of the curve: straight lines between them, level before the first and behind the last.
  */

@@ -285,4 +285,50 @@ def test_perigee_lua_shows_no_frames_of_its_own(work):
     has(result.err, "raises.lua:2: in main chunk")
 
 
+SENSELESS = {
+    "vu:sleep(0/0)": "vu:sleep: the time must be a finite number, got",
+    "vu:sleep(1/0)": "vu:sleep: the time must be a finite number, got inf",
+    "vu:sleep(-1)": "vu:sleep: the time must be at least 0 s, got -1",
+    "vu:sleep(1e9)": "vu:sleep: the time must be at most a year (31536000 s), got 1000000000",
+    'vu:sleep("5%")': 'vu:sleep: the time: "5%" is not a time',
+    "get { sched = vu:now() + 9 }": "vu:try_http: sched = ",
+    "get { sched = 0/0 }": "vu:try_http: sched must be a time on vu:now()'s clock, got",
+    "get { sched = -1 }": "vu:try_http: sched must be a time on vu:now()'s clock, got -1",
+    "get { sched = 1e300 }": "s in the future: vu:sleep until then",
+    "get { timeout = 1e12 }": "vu:http: timeout must be at most a year",
+    "get { timeout = 0/0 }": "vu:http: timeout must be a finite number",
+    'get { timeout = "64KiB" }': 'vu:http: timeout: "64KiB" is not a time',
+    "get { timeout = { idle = -1 } }": "vu:http: timeout.idle must be at least 0 s, got -1",
+    "get { timeout = { total = 1e300 } }": "vu:http: timeout.total must be at most a year",
+    "get { turn = 1.5 }": "vu:try_http: turn must be a whole number from 1 on, got 1.5",
+    "get { turn = 2^40 }": "vu:try_http: turn must be a whole number",
+    "get { step = 0/0 }": "vu:try_http: step must be a whole number from 1 on, got",
+    "get { max_body = 0 }": "vu:try_http: max_body must be a whole number from 1 on, got 0",
+    "get { max_body = 1e300 }": "vu:try_http: max_body must be a whole number",
+    "get { prompt_tokens = -1 }": "vu:try_http: prompt_tokens must be a whole number from 0 on, got -1",
+    "get { replica = 0/0 }": "replica",
+    "get { replica = 9 }": "replica",
+    'vu:record("m", 0/0)': "vu:record: the value of 'm' must be a finite number, got",
+}
+
+
+def test_numbers_that_make_no_sense(work):
+    calls = "".join(f"""
+    do
+      local ok, err = pcall(function() {code} end)
+      vu:log({number}, ok, err)
+    end""" for number, code in enumerate(SENSELESS))
+    result = run(work, plan(f"""
+    local function get(opts) opts.path = "/health" return vu:try_http(opts) end
+    {calls}
+    vu:log("now", get {{ sched = vu:now(), turn = 1e0, timeout = 30 }}.status)
+    vu:log("zero", get {{ sched = -0.0 }}.status)
+""", more='metrics = { m = "s" },'))
+    for number, (code, says) in enumerate(SENSELESS.items()):
+        line = re.search(rf"^session=0 {number} (.*)$", result.err, re.M)
+        assert line and line[1].startswith("false") and "s.lua:" in line[1] and says in line[1], f"{code}: {line and line[1]}"
+    has(result.err, "session=0 now 200")
+    has(result.err, "session=0 zero 200")
+
+
 main(globals())

@@ -252,3 +252,36 @@ describe("joining texts", function()
     end):errors "the joined text could have %d+ bytes; a text may have 4294967296"
   end)
 end)
+
+describe("numbers that make no sense", function()
+  it("are refused everywhere", function()
+    local inf, nan, rng = 1 / 0, 0 / 0, gen.rng "numbers"
+    for says, fn in pairs {
+      ["gen.text: tokens must be a number up to 1e9, got inf"] = function() gen.text { tokens = inf, seed = 1 } end,
+      ["gen.text: tokens must be a number up to 1e9, got %-?nan"] = function() gen.text { tokens = nan, seed = 1 } end,
+      ["gen.text: tokens must be a number up to 1e9, got 2e%+09"] = function() gen.text { tokens = 2e9, seed = 1 } end,
+      ["gen.text: tokens must be a number, got the string"] = function() gen.text { tokens = "5%", seed = 1 } end,
+      ["gen.text: seed must be a string or a whole number, got 1.5"] = function() gen.text { tokens = 1, seed = 1.5 } end,
+      ["gen.words: words must be a number up to 1e9"] = function() gen.words { words = inf, seed = 1 } end,
+      ["gen.corpus: documents must be"] = function() gen.corpus { documents = nan, tokens = 1, seed = "x" } end,
+      ["gen.zipf: n must be a whole number from 1 on, got inf"] = function() gen.zipf(inf) end,
+      ["gen.zipf: n must be at most 10000000"] = function() gen.zipf(1e300) end,
+      ["gen.zipf: n must be a whole number from 1 on, got %-?nan"] = function() gen.zipf(nan) end,
+      ["gen.zipf: s must be a finite number"] = function() gen.zipf(3, nan) end,
+      ["gen.zipf: s must not be negative"] = function() gen.zipf(3, -1) end,
+      ["gen.fixed: the value must be a finite number"] = function() gen.fixed(inf) end,
+      ["gen.uniform: the upper bound must be a finite number"] = function() gen.uniform(0, nan) end,
+      ["lies too far from the first bound"] = function() gen.uniform(-1e308, 1e308)(rng) end,
+      ["gen.exp: the mean must not be negative"] = function() gen.exp(-1) end,
+      ["gen.exp: max must be a finite number"] = function() gen.exp(1, { max = nan }) end,
+      ["gen.normal: the standard deviation must be a finite"] = function() gen.normal(1, inf) end,
+      ["gen.lognormal: the median must be positive"] = function() gen.lognormal(-0.0, 1) end,
+      ["gen.choice: weight 2 must be a finite number"] = function() gen.choice({ 1, 2 }, { 1, inf }) end,
+      ["gen.choice: the sum of the weights must be a finite"] = function() gen.choice({ 1, 2 }, { 1e308, 1e308 }) end,
+      ["gen.draw: the value must be a finite number"] = function() gen.draw(nan) end,
+    } do
+      expect(fn):errors(says)
+    end
+    expect(tostring(gen.text { tokens = 3.0, seed = 7.0 })):eq(tostring(gen.text { tokens = 3, seed = 7 }))
+  end)
+end)

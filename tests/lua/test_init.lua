@@ -40,8 +40,52 @@ describe("loads", function()
     expect(function() perigee.open { rate = 2 } end):errors "open: say how long"
     expect(function() perigee.open { rte = 2 } end):errors "unknown option 'rte' %(did you mean 'rate'%?%)"
     expect(function() perigee.closed { users = "x", sessions = 1 } end)
-      :errors 'users must be a whole number, got the string "x"'
+      :errors 'users must be a whole number from 0 on, got the string "x"'
     expect(function() perigee.ramp { sessions = 1 } end):errors "give either rate or users"
+  end)
+
+  it("take whole numbers in either form, and no negative zero", function()
+    local load = perigee.closed { users = 2.0, sessions = 1e3, warmup = -0.0 }
+    expect(math.type(load.users)):eq "integer"
+    expect(load.sessions):eq(1000)
+    expect(math.type(load.sessions)):eq "integer"
+    expect(1 / load.warmup):eq(math.huge)
+    expect(perigee.open({ rate = "90/m", duration = 1 }).rate):eq(1.5)
+    expect(perigee.open({ rate = 1e6, duration = "365d" }).duration):eq(31536000)
+  end)
+
+  it("take no number that makes no sense", function()
+    local inf, nan = 1 / 0, 0 / 0
+    local function refused(make, opts, says)
+      opts.duration = opts.duration or not opts.sessions and 1 or nil
+      expect(function() make(opts) end):errors(says)
+    end
+    refused(perigee.open, { rate = "1s" }, 'open: rate: "1s" is not a rate such as "5/s"')
+    refused(perigee.open, { rate = "5%" }, 'open: rate: "5%%" is not a rate such as "5/s"')
+    refused(perigee.open, { rate = 1e-300 }, "open: rate must be at least a session a year %(3.2e%-08 per second%)")
+    refused(perigee.open, { rate = 2e6 }, "open: rate must be at most 1e%+06 sessions per second, got 2000000")
+    refused(perigee.open, { rate = nan }, "open: rate must be a finite number, got %-?nan")
+    refused(perigee.open, { rate = inf }, "open: rate must be a finite number, got inf")
+    refused(perigee.open, { rate = -0.0 }, "open: rate must be above 0")
+    refused(perigee.ramp, { rate = { { 0, 0 }, { 9, 1e-12 } } }, "rate%[2%]: value must be at least a session a year")
+    refused(perigee.ramp, { rate = { { nan, 1 } } }, "rate%[1%]: time must be a finite number")
+    refused(perigee.ramp, { rate = { { 0, 1 }, { "400d", 1 } } }, "rate%[2%]: time must be at most a year")
+    refused(perigee.ramp, { users = { { 0, 1.5 } } }, "users%[1%]: value must be a whole number from 0 on, got 1.5")
+    for _, users in ipairs { inf, nan, -1, "5", true } do
+      refused(perigee.closed, { users = users }, "closed: users must be a whole number from 0 on, got ")
+    end
+    refused(perigee.closed, { users = 1e300 }, "closed: users must be at most 1000000, got 1e%+300")
+    for _, sessions in ipairs { 0, -3, 1.5, nan, inf, "3" } do
+      refused(perigee.closed, { users = 1, sessions = sessions }, "closed: sessions must be a whole number from 1 on, got ")
+    end
+    refused(perigee.closed, { users = 1, sessions = 1 << 32 }, "closed: sessions must be at most 4294967295, got 4294967296")
+    for _, field in ipairs { "duration", "warmup" } do
+      refused(perigee.closed, { users = 1, [field] = 1e9 },
+        "closed: " .. field .. " must be at most a year %(31536000 s%), got 1000000000")
+      refused(perigee.closed, { users = 1, [field] = nan }, "closed: " .. field .. " must be a finite number")
+      refused(perigee.closed, { users = 1, [field] = "5%" }, "closed: " .. field .. ': "5%%" is not a time')
+      refused(perigee.closed, { users = 1, [field] = "-5s" }, "closed: " .. field .. " must be ")
+    end
   end)
 end)
 
@@ -57,6 +101,17 @@ describe("plans", function()
     local made = plan()
     made.drain = "5s"
     expect(perigee.plan(made)):eq(made)
+    for drain, says in pairs { [1e11] = "at most a year", [0 / 1] = false, ["1%"] = "is not a time", [1 / 0] = "finite" } do
+      made.drain = drain
+      if says then
+        expect(function() perigee.plan(made) end):errors("plan: drain.* " .. says)
+      else
+        perigee.plan(made)
+      end
+    end
+    made.drain, made.slo = nil, { ttft = -1 }
+    expect(function() perigee.plan(made) end):errors "plan: slo.ttft must not be negative, got %-1"
+    made.slo = nil
     made.dain = 1
     expect(function() perigee.plan(made) end):errors "unknown option 'dain' %(did you mean 'drain'%?%)"
   end)
@@ -90,6 +145,8 @@ describe("the module", function()
     perigee.require_api(1)
     expect(function() perigee.require_api(2) end):errors "needs API 2"
     expect(function() perigee.require_api "1" end):errors "a whole number"
+    perigee.require_api(1.0)
+    expect(function() perigee.param("y", 0 / 0) end):errors "param: parameter y: the default must be a finite number"
     expect(function() return perigee.clozed end):errors "perigee has no 'clozed' %(did you mean 'closed'%?%)"
   end)
 

@@ -50,3 +50,20 @@ describe("request.list", function()
     expect(request.list({ "a" }, {}, { "b", "c" })):eq { "a", "b", "c" }
   end)
 end)
+
+describe("numbers that make no sense", function()
+  it("are refused before anything is sent", function()
+    local inf, nan = 1 / 0, 0 / 0
+    for says, opts in pairs {
+      ["here: max_tokens must be a number up to 1e9, got %-?nan"] = { max_tokens = nan },
+      ["here: max_tokens must be a number up to 1e9, got inf"] = { max_tokens = inf },
+      ["here: max_tokens must be above 0, got %-3"] = { max_tokens = -3 },
+      ["here: max_tokens must be a number, got the string"] = { max_tokens = "5%" },
+      ["here: temperature must be a finite number"] = { temperature = nan },
+      ["here: temperature must be a number, got the string"] = { temperature = "1" },
+      ["here: priority must be a finite number, got inf"] = { priority = inf },
+    } do
+      expect(function() request.body_options(sender(), opts, "here", false) end):errors(says)
+    end
+  end)
+end)

@@ -62,6 +62,22 @@ describe("tool.new", function()
     expect(function() tool.new { name = "t", latency = "5 apples" } end):errors "latency of 't'"
     expect(function() tool.new { name = "t", latency = -1 } end):errors "must not be negative"
     expect(function() tool.new { name = "t", laency = 1 } end):errors "did you mean 'latency'"
+    local inf, nan = 1 / 0, 0 / 0
+    for says, opts in pairs {
+      ["latency of 't' must be a finite number, got inf"] = { latency = inf },
+      ["latency of 't' must be at most a year"] = { latency = 1e12 },
+      ["latency of 't': \"5%%\" is not a time"] = { latency = "5%" },
+      ["result_tokens of 't' must be a number up to 1e9"] = { result_tokens = nan },
+      ["failure of 't' must be a finite number"] = { failure = nan },
+      ["failure of 't': \"1s\" is not a share"] = { failure = "1s" },
+      ["failure of 't' lies in 0%.%.1"] = { failure = 2 },
+      ["weight of 't' must be at least 0, got %-1"] = { weight = -1 },
+      ["weight of 't' must be a finite number, got inf"] = { weight = inf },
+      ["weight of 't' must be a number, got the string"] = { weight = "5%" },
+    } do
+      opts.name = "t"
+      expect(function() tool.new(opts) end):errors(says)
+    end
     expect(function() tool.new { name = "t", result = 3 } end):errors "must be a function"
     expect(function() tool.new { name = "t", arguments = 3 } end):errors "must be a function %(rng%)"
   end)

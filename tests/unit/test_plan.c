@@ -210,9 +210,9 @@ static void plans_that_are_wrong(void **state) {
       {"load = perigee.closed { users = 0, sessions = 1 }, session = print",
        "users must be at least 1"},
       {"load = perigee.closed { users = 1.5, sessions = 1 }, session = print",
-       "closed: users must be a whole number, got 1.5"},
+       "closed: users must be a whole number from 0 on, got 1.5"},
       {"load = perigee.closed { users = 2000000, sessions = 1 }, session = print",
-       "users must be between 0 and 1e+06"},
+       "closed: users must be at most 1000000, got 2000000"},
       {"load = perigee.ramp { sessions = 1 }, session = print", "ramp: give either rate or users"},
       {"load = perigee.ramp { rate = 3, sessions = 1 }, session = print",
        "ramp: rate must be a list of points"},
@@ -235,7 +235,7 @@ static void plans_that_are_wrong(void **state) {
   refused(HEAD "perigee.opne {}", "s.lua:2: perigee has no 'opne' (did you mean 'open'?)");
   refused(HEAD "perigee.require_api(99)", "s.lua:2: require_api: the script needs API 99");
   refused(HEAD "perigee.require_api 'x'",
-          "a whole number from 1 on is expected, got the string \"x\"");
+          "s.lua:2: require_api: the number must be a whole number from 1 on, got the string \"x\"");
   refused(HEAD "perigee.shared('x')", "shared: a name and a function are expected");
   refused(HEAD "math.random()", "s.lua:2: math.random differs from run to run");
   refused(HEAD "os.exit()", "s.lua:2: os.exit would end every virtual user");
