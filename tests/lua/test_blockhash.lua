@@ -8,7 +8,9 @@ local function read(path)
   return file:read "a"
 end
 
-local NOT_FIELDS = { scheme = 1, name = 1, block_size = 1, params = 1, tokens = 1, text = 1, origin = 1, published_fields = 1 }
+local NOT_FIELDS = {
+  scheme = 1, name = 1, block_size = 1, params = 1, tokens = 1, text = 1, origin = 1, published_fields = 1,
+}
 
 local function options_of(vector)
   local options = { scheme = vector.scheme, block_size = vector.block_size }

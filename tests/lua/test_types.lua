@@ -30,7 +30,9 @@ describe("types", function()
   it("say what each require gives", function()
     local files = types.files()
     expect(files["perigee/chat.lua"]):contains "---@type perigee.chat"
-    for _, name in ipairs { "chat", "completions", "gen", "json", "openai", "route", "stats", "test", "tool" } do
+    for _, name in ipairs {
+      "blockhash", "chat", "completions", "gen", "json", "openai", "route", "stats", "test", "tool",
+    } do
       expect(files["perigee/" .. name .. ".lua"]):contains("---@meta perigee." .. name)
       files["perigee/" .. name .. ".lua"] = nil
     end

@@ -1,0 +1,238 @@
+-- `perigee hash`: block hashes of a prompt, from token ids or text.
+local blockhash = require "perigee.blockhash"
+local core = require "perigee.core"
+local json = require "perigee.json"
+
+local hash = {}
+
+local USAGE = [[
+usage: perigee hash [options] [--] [INPUT]...
+
+Block hashes as KV-cache routers and engines compute them. INPUT is token ids (numbers, or a JSON
+list), or text where the scheme hashes text; without INPUT it is read from standard input, text
+byte for byte. One hash a line, in hex.
+
+  --scheme NAME       one of those below; default ic-xxh3
+  --block-size N      tokens of a block (bytes or characters where text is hashed)
+  --param NAME=VALUE  a parameter of the scheme; may be repeated. Flags, lists and objects as JSON
+  --event             the form that the engine publishes in its KV events
+  --field NAME        another field of the scheme
+  --text              INPUT is text, for schemes that take both
+  --json              everything as one JSON object
+
+Examples:
+  perigee hash 1 2 3 4 --block-size 4
+  perigee hash --scheme vllm-sha256-cbor --param seed=0 --event <ids.json
+  perigee hash --scheme dynamo --param 'block_mm={"0":["f9a38a66df902915"]}' <ids.json
+
+Schemes, with default block size, what they hash, their parameters and fields:
+]]
+
+--- What --help prints.
+function hash.usage()
+  local parts = { USAGE }
+  for _, name in ipairs(blockhash.schemes()) do
+    local scheme, params = blockhash.scheme(name), {}
+    for i, param in ipairs(scheme.params) do
+      params[i] = param.name
+    end
+    parts[#parts + 1] = ("  %s: %s\n"):format(name, scheme.about)
+    parts[#parts + 1] = ("      %s, %s%s; %s\n"):format(
+      scheme.block_size > 0 and "block size " .. scheme.block_size or "no blocks", scheme.input,
+      #params > 0 and "; " .. table.concat(params, " ") or "", table.concat(scheme.fields, " "))
+  end
+  return table.concat(parts)
+end
+
+local function fail(text)
+  io.stderr:write("perigee hash: ", text, "\n")
+  return 2
+end
+
+-- Options with a value, and what becomes of it.
+local VALUES = {
+  ["--scheme"] = function(opts, value) opts.scheme = value end,
+  ["--block-size"] = function(opts, value) opts.block_size = value end,
+  ["--field"] = function(opts, value) opts.field = value end,
+  ["--param"] = function(opts, value)
+    local name, text = value:match "^([^=]+)=(.*)$"
+    if not name then
+      return nil, ("--param %s: write NAME=VALUE"):format(value)
+    end
+    opts.params[#opts.params + 1] = { name = name, text = text }
+  end,
+}
+
+local FLAGS = { ["--event"] = "event", ["--text"] = "text", ["--json"] = "json" }
+
+local function unknown(name)
+  local names = { "--help" }
+  for known in pairs(VALUES) do
+    names[#names + 1] = known
+  end
+  for known in pairs(FLAGS) do
+    names[#names + 1] = known
+  end
+  local near = core.nearest(name, names)
+  return nil, ("unknown option %s%s"):format(name, near and (" (did you mean %s?)"):format(near)
+    or "; see `perigee hash --help`")
+end
+
+-- One option at args[i]; returns the next index, or nil and what is wrong.
+local function read_option(opts, args, i)
+  local name, value = args[i]:match "^(%-%-[^=]+)=(.*)$"
+  name = name or args[i]
+  if FLAGS[name] and not value then
+    opts[FLAGS[name]] = true
+    return i + 1
+  elseif FLAGS[name] then
+    return nil, name .. " takes no value"
+  elseif not VALUES[name] then
+    return unknown(name)
+  end
+  if not value then
+    i = i + 1
+    value = args[i]
+    if not value then
+      return nil, name .. " needs a value"
+    end
+  end
+  local _, message = VALUES[name](opts, value)
+  if message then
+    return nil, message
+  end
+  return i + 1
+end
+
+--- The arguments as a table: scheme, block_size, params, input (a list), and flags. nil, message.
+function hash.read_args(args)
+  local opts, i, rest = { scheme = "ic-xxh3", params = {}, input = {} }, 1, false
+  while i <= #args do
+    local arg = args[i]
+    if not rest and (arg == "--help" or arg == "-h") then
+      opts.help = true
+      return opts
+    elseif not rest and arg == "--" then
+      rest, i = true, i + 1
+    elseif not rest and arg:find "^%-" and not arg:find "^%-%d" then
+      local next_index, message = read_option(opts, args, i)
+      if not next_index then
+        return nil, message
+      end
+      i = next_index
+    else
+      opts.input[#opts.input + 1] = arg
+      i = i + 1
+    end
+  end
+  return opts
+end
+
+-- The scheme's options: texts as they are, the rest read as JSON.
+local function chain_options(opts, scheme)
+  local out, is_json = { scheme = opts.scheme, block_size = opts.block_size }, {}
+  for _, param in ipairs(scheme and scheme.params or {}) do
+    is_json[param.name] = param.json
+  end
+  for _, param in ipairs(opts.params) do
+    out[param.name] = param.text
+    if is_json[param.name] then
+      local value, message = json.decode(param.text)
+      if message then
+        return nil, ("--param %s: it must be JSON: %s"):format(param.name, message)
+      end
+      out[param.name] = value
+    end
+  end
+  return out
+end
+
+--- Token ids of a text: a JSON list, or numbers with blanks or commas between them. nil, message.
+function hash.read_ids(text)
+  if text:find "^%s*%[" then
+    local ids, message = json.decode(text)
+    if not ids then
+      return nil, "the token ids are no JSON list: " .. message
+    end
+    for i, id in ipairs(ids) do
+      if math.type(id) ~= "integer" then
+        return nil, ("token %d of the list is no whole number"):format(i)
+      end
+    end
+    return ids
+  end
+  local ids = {}
+  for word in text:gmatch "[^%s,]+" do
+    local id = word:find "^%-?%d+$" and math.tointeger(tonumber(word))
+    if not id then
+      return nil, ('token %d is "%s", not a whole number (for a text: --text, and a scheme that takes it)')
+        :format(#ids + 1, word:sub(1, 40))
+    end
+    ids[#ids + 1] = id
+  end
+  return ids
+end
+
+local function write_json(h, opts, scheme)
+  local out = json.object { { "scheme", opts.scheme } }
+  for _, name in ipairs(scheme.fields) do
+    local value = h:field(name)
+    out[name] = type(value) == "table" and json.array(value) or value
+  end
+  io.write(json.encode(out), "\n")
+  return 0
+end
+
+local function run(opts)
+  local scheme = blockhash.scheme(opts.scheme)
+  local options, message = chain_options(opts, scheme)
+  if not options then
+    return fail(message)
+  end
+  local input = table.concat(opts.input, " ")
+  if #opts.input == 0 then
+    input = io.read "a" or ""
+  end
+  if scheme and scheme.input ~= "text" and not opts.text then
+    input, message = hash.read_ids(input)
+    if not input then
+      return fail(message)
+    end
+  end
+  local ok, h, why = pcall(blockhash.hash, input, options)
+  if not ok or not h then
+    return fail((tostring(not ok and h or why):gsub("^.-blockhash%.hash: ", "")))
+  end
+  if opts.json then
+    return write_json(h, opts, scheme)
+  end
+  local list
+  if opts.field then
+    ok, list = pcall(h.field, h, opts.field)
+    if not ok then
+      return fail((tostring(list):gsub("^.-hashes:field: ", "")))
+    end
+  else
+    list = opts.event and h:event() or h:hex()
+  end
+  for _, line in ipairs(type(list) == "table" and list or { list }) do
+    io.write(line, "\n")
+  end
+  return 0
+end
+
+--- The command.
+function hash.main(args)
+  local opts, message = hash.read_args(args)
+  if not opts then
+    return fail(message)
+  elseif opts.help then
+    io.write(hash.usage())
+    return 0
+  elseif opts.json and (opts.event or opts.field) or opts.event and opts.field then
+    return fail "--json, --event and --field: one of them at a time (--json has every field)"
+  end
+  return run(opts)
+end
+
+return hash
