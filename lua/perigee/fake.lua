@@ -87,10 +87,11 @@ end
 
 --- Moves the clock.
 function Vu:sleep(seconds)
-  seconds = core.seconds(seconds, "vu:sleep: the time")
-  if seconds < 0 then
+  local time = core.seconds(seconds, "vu:sleep: the time")
+  if time < 0 then
     core.raise("vu:sleep: the time must be at least 0 s, got " .. core.shown(seconds))
   end
+  seconds = time
   table.insert(self.slept, seconds)
   self.clock = self.clock + seconds
 end

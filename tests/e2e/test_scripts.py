@@ -331,4 +331,23 @@ def test_numbers_that_make_no_sense(work):
     has(result.err, "session=0 zero 200")
 
 
+def test_expectations_see_what_the_summary_says(work):
+    """ROW.md: `turn` is a label, always a string; `from` and `to` are whole numbers."""
+    result = run(work, plan("""
+    local conv = chat.new(vu)
+    for _ = 1, 4 do conv:user "hello" conv:send { max_tokens = 3 } end
+""", 'local chat = require "perigee.chat"', more="""
+  expect = { function(results)
+    local said = {}
+    for i, t in ipairs(results.turns) do
+      said[i] = ("%s %s %s %s"):format(type(t.turn), t.turn, math.type(t.from), math.type(t.to))
+    end
+    return true, table.concat(said, "; ")
+  end },"""))
+    wanted = "; ".join(f"string {t['turn']} integer integer" for t in result.summary["turns"])
+    eq(result.summary["expectations"][0]["text"] if "string" in result.summary["expectations"][0]["text"]
+       else result.summary["expectations"][0]["reason"], wanted)
+    eq([(t["turn"], t["from"], t["to"]) for t in result.summary["turns"]], [("1", 1, 1), ("2", 2, 2), ("3–4", 3, 4)])
+
+
 main(globals())

@@ -22,7 +22,7 @@ describe("the fake virtual user", function()
     expect(function() vu:slep(1) end):errors "vu has no 'slep' %(did you mean 'sleep'%?%)"
     expect(function() vu.sleep(1) end):errors "test_fake.lua:%d+: vu:sleep: call it with a colon, vu:sleep%(seconds%)"
     expect(function() vu:record("edits", "1") end):errors 'got the string "edits" and the string "1"'
-    expect(function() vu:sleep(-1) end):errors "must not be negative"
+    expect(function() vu:sleep(-1) end):errors "vu:sleep: the time must be at least 0 s, got %-1$"
     expect(function() vu:tag("turn", 1) end):errors "kept by conversations"
     expect(function() test.vu { sesion = 1 } end):errors "did you mean 'session'"
   end)

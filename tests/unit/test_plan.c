@@ -234,8 +234,9 @@ static void plans_that_are_wrong(void **state) {
   refused(HEAD "return perigee.plan(3)", "s.lua:2: plan: a table is expected, got number");
   refused(HEAD "perigee.opne {}", "s.lua:2: perigee has no 'opne' (did you mean 'open'?)");
   refused(HEAD "perigee.require_api(99)", "s.lua:2: require_api: the script needs API 99");
-  refused(HEAD "perigee.require_api 'x'",
-          "s.lua:2: require_api: the number must be a whole number from 1 on, got the string \"x\"");
+  refused(
+      HEAD "perigee.require_api 'x'",
+      "s.lua:2: require_api: the number must be a whole number from 1 on, got the string \"x\"");
   refused(HEAD "perigee.shared('x')", "shared: a name and a function are expected");
   refused(HEAD "math.random()", "s.lua:2: math.random differs from run to run");
   refused(HEAD "os.exit()", "s.lua:2: os.exit would end every virtual user");
@@ -293,7 +294,7 @@ static void set_that_fits_nothing(void **state) {
       {"users", "0", "users is never 1 or more"},
       {"duration", "0", "--set duration=0: a time above 0 s is expected"},
       {"duration", "5 parsecs", "--set duration=5 parsecs: "},
-      {"sessions", "0", "--set sessions=0: a whole number from 1 on is expected"},
+      {"sessions", "0", "--set sessions=0: a whole number from 1 to 4294967295 is expected"},
   };
   for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
     const struct state_set set = {bad[i].name, bad[i].value};

@@ -61,8 +61,7 @@ static void sleeping_takes_its_time(void **state) {
      "print(took > 0.05 and took < 5)",
      "true\n");
   ok("vu:sleep(0) print 'woke'", "woke\n");
-  fails("vu:sleep(-1)",
-        "s.lua:4: vu:sleep: the time must be at least 0 s, got -1");
+  fails("vu:sleep(-1)", "s.lua:4: vu:sleep: the time must be at least 0 s, got -1");
   fails("vu:sleep()", "s.lua:4: vu:sleep: the time must be a number of seconds");
   fails("vu.sleep(3)",
         "s.lua:4: vu:sleep: call it with a colon, vu:sleep(...); got number for the virtual user");
