@@ -23,7 +23,8 @@ void buf_reset(struct buf *b) {
     b->data[0] = '\0';
 }
 
-int buf_reserve(struct buf *b, size_t len) {
+/* `must`: for callers that cannot fail; else a lack of memory is a limit like any other. */
+static int make_room(struct buf *b, size_t len, bool must) {
   if (len > b->max || b->len > b->max - len)
     return ERR_LIMIT;
   size_t need = b->len + len + 1;
@@ -32,20 +33,30 @@ int buf_reserve(struct buf *b, size_t len) {
   size_t cap = b->cap ? b->cap : 64;
   while (cap < need)
     cap *= 2;
-  b->data = mem_resize(b->data, cap, 1);
+  char *data = must ? mem_resize(b->data, cap, 1) : mem_try_resize(b->data, cap);
+  if (!data)
+    return ERR_LIMIT;
+  b->data = data;
   b->cap = cap;
   return 0;
 }
 
-int buf_add(struct buf *b, const void *data, size_t len) {
-  int rc = buf_reserve(b, len);
-  if (rc)
-    return rc;
+int buf_reserve(struct buf *b, size_t len) {
+  return make_room(b, len, false);
+}
+
+static void append(struct buf *b, const void *data, size_t len) {
   if (len)
     memcpy(b->data + b->len, data, len);
   b->len += len;
   b->data[b->len] = '\0';
-  return 0;
+}
+
+int buf_add(struct buf *b, const void *data, size_t len) {
+  int rc = make_room(b, len, false);
+  if (!rc)
+    append(b, data, len);
+  return rc;
 }
 
 int buf_add_byte(struct buf *b, char c) {
@@ -53,9 +64,10 @@ int buf_add_byte(struct buf *b, char c) {
 }
 
 void buf_put_more(struct buf *b, const void *data, size_t len) {
-  int rc = buf_add(b, data, len);
+  int rc = make_room(b, len, true);
   assert(rc == 0);
   (void)rc;
+  append(b, data, len);
 }
 
 void buf_put_uint(struct buf *b, uint64_t n) {
@@ -84,7 +96,7 @@ void buf_printf(struct buf *b, const char *fmt, ...) {
     buf_put(b, small, (size_t)n);
     return;
   }
-  int rc = buf_reserve(b, (size_t)n);
+  int rc = make_room(b, (size_t)n, true);
   assert(rc == 0);
   (void)rc;
   va_start(args, fmt);

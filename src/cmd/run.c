@@ -231,6 +231,8 @@ static int execute(struct runjob *job, struct err *err) {
                               .no_kernel_stamps = o->no_kernel_stamps,
                               .catch_signals = true,
                               .runaway_ns = (uint64_t)(o->runaway_s * (double)NS_PER_S),
+                              .max_users = (uint64_t)o->max_users,
+                              .status_no_memory = o->exit_codes ? verdict_bisect(EXIT_FAILED) : 0,
                               .print = on_print,
                               .print_user = job,
                               .progress = on_progress,
@@ -247,8 +249,12 @@ static int execute(struct runjob *job, struct err *err) {
     snprintf(job->run_error, sizeof job->run_error, "%s",
              job->result.stopped[0] ? job->result.stopped : job->result.lost_text);
   struct err write_err = {0};
-  if (writer_stop(job->writer, &write_err) && !job->run_error[0])
-    snprintf(job->run_error, sizeof job->run_error, "%s", write_err.text);
+  if (writer_stop(job->writer, &write_err)) {
+    if (job->run_error[0])
+      log_error("%s", write_err.text);
+    else
+      snprintf(job->run_error, sizeof job->run_error, "%s", write_err.text);
+  }
   if (job->has_sim) {
     char how[80];
     job->has_sim = false;

@@ -17,7 +17,7 @@ struct run_options {
   /* the run */
   struct options_list sets, limits;
   const char *label, *out, *exit_codes;
-  int64_t seed, workers;
+  int64_t seed, workers, max_users;
   double runaway_s;
   bool precise, itl, json, plan, quiet, verbose, no_preflight, no_kernel_stamps;
 };

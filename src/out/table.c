@@ -154,22 +154,29 @@ static void drop_gaps(struct table *t) {
   t->gaps_dropped = true;
 }
 
-static void grow_gaps(struct table *t, size_t more) {
+static bool grow_gaps(struct table *t, size_t more) {
   if (t->n_gaps + more <= t->cap_gaps)
-    return;
+    return true;
   size_t cap = t->cap_gaps ? t->cap_gaps * 2 : 1024;
   while (cap < t->n_gaps + more)
     cap *= 2;
-  t->gaps = mem_resize(t->gaps, cap, sizeof *t->gaps);
+  float *gaps = mem_try_resize(t->gaps, cap * sizeof *gaps);
+  if (!gaps)
+    return false;
+  t->gaps = gaps;
   if (t->gap_tokens) {
-    t->gap_tokens = mem_resize(t->gap_tokens, cap, sizeof *t->gap_tokens);
+    uint16_t *tokens = mem_try_resize(t->gap_tokens, cap * sizeof *tokens);
+    if (!tokens)
+      return false;
+    t->gap_tokens = tokens;
     memset(t->gap_tokens + t->cap_gaps, 0, (cap - t->cap_gaps) * sizeof *t->gap_tokens);
   }
   t->cap_gaps = cap;
+  return true;
 }
 
 static void add_gaps(struct table *t, struct table_row *row, const struct sample *s) {
-  if (!t->gaps_dropped && s->n_gaps > t->max_gaps - t->n_gaps)
+  if (!t->gaps_dropped && (s->n_gaps > t->max_gaps - t->n_gaps || !grow_gaps(t, s->n_gaps)))
     drop_gaps(t);
   if (t->gaps_dropped) {
     struct arm_hist *h = arm_hist_of(t, row->arm);
@@ -177,7 +184,6 @@ static void add_gaps(struct table *t, struct table_row *row, const struct sample
       count_gap(h, s->gaps_ns[i], s->gap_tokens ? s->gap_tokens[i] : 0);
     return;
   }
-  grow_gaps(t, s->n_gaps);
   row->gaps = t->n_gaps;
   row->n_gaps = cut_u32(s->n_gaps);
   for (size_t i = 0; i < s->n_gaps; i++)
@@ -224,7 +230,12 @@ static uint16_t replica_of(struct table *t, const struct sample *s) {
 }
 
 void table_add_sample(struct table *t, const struct sample *s) {
-  MEM_GROW(t->rows, t->n_rows, t->cap_rows);
+  struct table_row *rows = mem_try_grow(t->rows, t->n_rows, &t->cap_rows, sizeof *rows);
+  if (!rows) {
+    t->dropped++;
+    return;
+  }
+  t->rows = rows;
   struct table_row *row = &t->rows[t->n_rows];
   *row = (struct table_row){
       .session = s->session,
@@ -271,7 +282,13 @@ void table_add_sample(struct table *t, const struct sample *s) {
 }
 
 void table_add_session(struct table *t, const struct session_record *s) {
-  MEM_GROW(t->sessions, t->n_sessions, t->cap_sessions);
+  struct table_session *sessions =
+      mem_try_grow(t->sessions, t->n_sessions, &t->cap_sessions, sizeof *sessions);
+  if (!sessions) {
+    t->dropped++;
+    return;
+  }
+  t->sessions = sessions;
   t->sessions[t->n_sessions++] = (struct table_session){
       .session = s->session,
       .sched = s->sched_ns,
@@ -287,7 +304,12 @@ void table_add_session(struct table *t, const struct session_record *s) {
 }
 
 void table_add_value(struct table *t, const struct value_record *v) {
-  MEM_GROW(t->values, t->n_values, t->cap_values);
+  struct table_value *values = mem_try_grow(t->values, t->n_values, &t->cap_values, sizeof *values);
+  if (!values) {
+    t->dropped++;
+    return;
+  }
+  t->values = values;
   t->values[t->n_values++] = (struct table_value){
       .session = v->session,
       .time = v->time_ns,

@@ -117,6 +117,7 @@ struct table {
 
   struct table_window *windows;
   size_t n_windows, cap_windows;
+  uint64_t dropped;    /* rows, sessions and values that there was no memory for */
   bool has_generation; /* any chat, completions or responses request at all */
   uint32_t n_clusters; /* after table_finish */
 };
@@ -124,6 +125,7 @@ struct table {
 /* max_gaps 0 = TABLE_MAX_GAPS. */
 struct table *table_new(size_t max_gaps);
 void table_free(struct table *t);
+/* Without memory for it a row is dropped and counted: then memory is low (base/mem.h). */
 void table_add_sample(struct table *t, const struct sample *s);
 void table_add_session(struct table *t, const struct session_record *s);
 void table_add_value(struct table *t, const struct value_record *v);

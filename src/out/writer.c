@@ -38,6 +38,7 @@ struct writer {
   struct buf rows;
   uint64_t pending_rows, written_rows, lost_rows, good_bytes;
   struct table *table;
+  size_t table_bytes;     /* atomic */
   struct err write_error; /* code 0: none */
 };
 
@@ -156,6 +157,11 @@ static void take_batch(struct writer *w, struct batch *b) {
     table_add_session(w->table, &b->sessions[i]);
   for (size_t i = 0; i < b->n_values; i++)
     table_add_value(w->table, &b->values[i]);
+  const struct table *t = w->table;
+  __atomic_store_n(&w->table_bytes,
+                   t->n_rows * sizeof *t->rows + t->n_sessions * sizeof *t->sessions +
+                       t->n_values * sizeof *t->values + t->n_gaps * sizeof *t->gaps,
+                   __ATOMIC_RELAXED);
 }
 
 static void *writer_main(void *arg) {
@@ -256,6 +262,11 @@ int writer_stop(struct writer *w, struct err *err) {
     err_set(&w->write_error, ERR_IO, "cannot write %s: %s", w->path, strerror(errno));
   w->fd = -1;
   table_finish(w->table);
+  if (!w->write_error.code && w->table->dropped)
+    return err_set(err, ERR_LIMIT,
+                   "out of memory: %llu requests, sessions and values are missing from the summary "
+                   "and the report; the requests are in samples.jsonl",
+                   (unsigned long long)w->table->dropped);
   if (!w->write_error.code)
     return 0;
   return err_set(
@@ -306,6 +317,10 @@ static size_t batch_bytes(const struct batch *b) {
   for (size_t i = 0; i < b->n_samples; i++)
     bytes += sizeof **b->samples + b->samples[i]->n_gaps * (sizeof(uint64_t) + sizeof(int32_t));
   return bytes;
+}
+
+size_t writer_table_bytes(const struct writer *w) {
+  return __atomic_load_n(&w->table_bytes, __ATOMIC_RELAXED);
 }
 
 void writer_hand(struct writer *w, struct batch *b) {

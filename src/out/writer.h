@@ -39,15 +39,17 @@ struct live {
   size_t ttft_n;    /* how many of the latest requests the next two are made from, <= 512 */
   double ttft_p50_s, ttft_p95_s; /* NAN when ttft_n is 0 */
   bool write_failed;
-  uint64_t hand_waits;     /* times somebody had to wait because the queue was full */
-  uint64_t rows_no_memory; /* rows that the table had no memory for: the run should end */
+  uint64_t hand_waits; /* times somebody had to wait because the queue was full */
 };
 /* Any thread, any time. */
 void writer_live(struct writer *w, struct live *out);
 
+/* What the table takes so far; a summary of it takes up to twice that more. Any thread, any time. */
+size_t writer_table_bytes(const struct writer *w);
+
 /* Takes what is still queued, closes the file, joins. All recorders must be deleted. Returns the
- * first write error of the run, if any (ERR_IO; the text says what is missing): the run must then
- * end non-zero. Call once. */
+ * first write error of the run, if any (ERR_IO; the text says what is missing), or ERR_LIMIT when
+ * the table had no memory for all of them: the run must then end non-zero. Call once. */
 NODISCARD int writer_stop(struct writer *w, struct err *err);
 
 /* The table, sessions numbered; after writer_stop only. Dies with the writer. */

@@ -1,6 +1,7 @@
 /* conduct.c: takes a run through its phases, on a loop of the calling thread. */
 #include "run/run.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -303,6 +304,21 @@ static void on_torn_down(struct loop_post *post) {
   conductor_quit(c);
 }
 
+static void on_crowded(struct loop_post *post) {
+  struct conductor *c;
+  struct worker *w;
+  struct err err;
+  if (!view_of(post, &c, &w))
+    return;
+  err_set(&err, ERR_LIMIT,
+          "more than %" PRIu64
+          " sessions are alive at once (--max-users): they end more slowly than "
+          "they come, because the servers or this client do not keep up; lower the rate, or raise "
+          "--max-users if so many are meant",
+          c->config.max_users);
+  conductor_cut(c, &err);
+}
+
 /* The last of a thread. */
 void conductor_gone(struct conductor *c, struct conductor_view *v) {
   if (v->gone)
@@ -364,10 +380,13 @@ static void close_signals(struct conductor *c) {
 /* ---- the whole ---- */
 
 static void start_workers(struct conductor *c) {
-  static void (*const callbacks[])(struct loop_post *) = {
-      [WORKER_READY] = on_ready,         [WORKER_SET_UP] = on_set_up,
-      [WORKER_EXHAUSTED] = on_exhausted, [WORKER_DRAINED] = on_drained,
-      [WORKER_TORN_DOWN] = on_torn_down, [WORKER_GONE] = on_gone};
+  static void (*const callbacks[])(struct loop_post *) = {[WORKER_READY] = on_ready,
+                                                          [WORKER_SET_UP] = on_set_up,
+                                                          [WORKER_EXHAUSTED] = on_exhausted,
+                                                          [WORKER_DRAINED] = on_drained,
+                                                          [WORKER_TORN_DOWN] = on_torn_down,
+                                                          [WORKER_CROWDED] = on_crowded,
+                                                          [WORKER_GONE] = on_gone};
   struct err err;
   for (uint32_t i = 0; i < c->run.n_workers; i++) {
     struct worker *w = &c->run.workers[i];
@@ -442,6 +461,8 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   struct conductor *c = MEM_NEW(struct conductor);
   c->result = result;
   c->config = *config;
+  if (!c->config.max_users)
+    c->config.max_users = RUN_MAX_USERS;
   c->run.config = &c->config;
   c->run.load = schedule_copy(config->load);
   c->run.load.seed = config->seed;

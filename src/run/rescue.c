@@ -1,4 +1,5 @@
-/* rescue.c: gives up workers that do not come back, so that the run ends and keeps its results.
+/* rescue.c: gives up workers that do not come back, and notices that memory runs out, so that the
+ * run ends and keeps its results.
  *
  * A thread that is inside a C function cannot be stopped from outside, and it holds whatever it
  * holds. So it is left where it is: everything that is only touched outside of Lua is handed over
@@ -9,8 +10,11 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "run/conductor.h"
 
+#define RESERVE_BYTES ((size_t)32 << 20)
+#define PROBE_BYTES ((size_t)8 << 20)
 #define LOOK_NS (100 * NS_PER_MS)
 #define LATE_NS (NS_PER_S)          /* the process itself stood still: nothing can be concluded */
 #define GRACE_NS (5 * NS_PER_S)     /* beyond --runaway, which the hook enforces where it can */
@@ -134,7 +138,28 @@ static void give_up(struct conductor *c, struct worker *w, uint64_t age_ns) {
   stand_in(c, w, &err);
 }
 
+/* Whoever runs out of memory next may be one that cannot say so, and the summary needs some too: the
+ * run ends while there is enough for it. */
+static void look_at_memory(struct conductor *c) {
+  mem_probe(PROBE_BYTES + 2 * writer_table_bytes(c->config.writer));
+  if (!mem_is_low() || c->quitting || c->cut || c->interrupts || c->phase == RUN_TEARDOWN)
+    return;
+  struct err err;
+  uint64_t started = __atomic_load_n(&c->run.sessions_started, __ATOMIC_RELAXED);
+  uint64_t ended = __atomic_load_n(&c->run.sessions_ended, __ATOMIC_RELAXED);
+  err_set(&err, ERR_LIMIT,
+          "out of memory (%" PRIu64 " sessions alive, %" PRIu64 " ended): the run was ended while "
+          "what it had taken could be kept; use a lower load or a shorter run, or let it have more "
+          "memory (ulimit -v)",
+          started - ended, ended);
+  if (c->phase < RUN_WARMUP)
+    conductor_fail(c, &err);
+  else
+    conductor_cut(c, &err);
+}
+
 void rescue_look(struct conductor *c) {
+  look_at_memory(c);
   uint64_t now = loop_refresh(c->run.loop);
   bool stood_still = now - c->looked_ns > LATE_NS;
   c->looked_ns = now;
@@ -160,6 +185,7 @@ static void on_look_timer(struct loop_timer *timer) {
 }
 
 void rescue_start(struct conductor *c) {
+  mem_keep_reserve(RESERVE_BYTES, c->config.status_no_memory ? c->config.status_no_memory : 1);
   loop_timer_init(&c->look_timer, on_look_timer);
   c->looked_ns = loop_now(c->run.loop);
   loop_timer_set(c->run.loop, &c->look_timer, c->looked_ns + LOOK_NS);
@@ -167,4 +193,5 @@ void rescue_start(struct conductor *c) {
 
 void rescue_stop(struct conductor *c) {
   loop_timer_clear(c->run.loop, &c->look_timer);
+  mem_free_reserve(); /* what comes now needs it more */
 }

@@ -12,6 +12,7 @@
 #include "run/state.h"
 
 #define RUN_DRAIN_DEFAULT_S 60.0
+#define RUN_MAX_USERS UINT64_C(100000)
 
 enum run_phase {
   RUN_LOADING,
@@ -50,11 +51,13 @@ struct run_config {
   const char *arm;       /* NULL = null; must outlive the writer's table, as must `store` */
   struct store *store;   /* shared data, and the words that rows borrow */
   struct writer *writer; /* started; the caller stops it */
+  int status_no_memory;  /* of the process when even the reserve is gone; 0 = 1 */
   bool precise;          /* spin before due times */
   bool no_kernel_stamps;
-  bool catch_signals;                                      /* SIGINT, SIGTERM */
-  uint64_t runaway_ns;                                     /* 0 = 2 s */
-  size_t memory_bytes;                                     /* of one Lua state; 0 = 512 MiB */
+  bool catch_signals;  /* SIGINT, SIGTERM */
+  uint64_t runaway_ns; /* 0 = 2 s */
+  uint64_t max_users;  /* sessions alive at once in an open load; more end it. 0 = RUN_MAX_USERS */
+  size_t memory_bytes; /* of one Lua state; 0 = 512 MiB */
   void (*print)(void *user, const char *line, size_t len); /* print and vu:log; any thread */
   void *print_user;
   void (*progress)(void *user, const struct run_snapshot *snapshot); /* on the calling thread */
@@ -112,6 +115,7 @@ struct run {
   struct shared setup;             /* read-only once the load has started */
   /* Atomic; any worker. */
   uint64_t sessions_started, sessions_ended;
+  bool said_late;
 };
 
 #endif

@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "run/worker.h"
 
+#define AT_ONCE 256 /* arrivals begun in one wake-up: the others wait for these to run */
+#define MAX_COUNTED 10000000u
 #define REST_NS (100 * NS_PER_MS) /* of a user whose session ended by a mistake of the script */
 
 static void check_done(struct worker *w);
@@ -78,11 +80,23 @@ static void session_ended(struct vu *vu) {
   record_end(w, slot, vu->begun ? vu->start_ns : loop_now(w->loop), &vu->outcome);
   slot->vu = NULL;
   w->n_live--;
+  worker_room_again(w, slot->state);
   if (by_mistake && !w->run->load.open && w->accepting)
     rest(slot);
   else
     next_session(slot);
   check_done(w);
+}
+
+/* An open load does not wait for its sessions: when they end more slowly than they come, their
+ * number has no bound but memory's. */
+static void count_started(struct worker *w) {
+  struct run *run = w->run;
+  uint64_t started = __atomic_add_fetch(&run->sessions_started, 1, __ATOMIC_RELAXED);
+  uint64_t ended = __atomic_load_n(&run->sessions_ended, __ATOMIC_RELAXED);
+  if (run->load.open && started > ended && started - ended > run->config->max_users &&
+      !w->events[WORKER_CROWDED].sent)
+    worker_send_event(w, WORKER_CROWDED);
 }
 
 static void begin_session(struct worker_slot *slot) {
@@ -101,7 +115,7 @@ static void begin_session(struct worker_slot *slot) {
       .owner = slot,
   };
   struct err err;
-  __atomic_fetch_add(&w->run->sessions_started, 1, __ATOMIC_RELAXED);
+  count_started(w);
   if (vu_new(slot->state, &start, &slot->vu, &err) == 0) {
     w->n_live++;
     return;
@@ -163,14 +177,16 @@ static void find_arrival(struct worker *w) {
 static void on_arrival_timer(struct loop_timer *timer) {
   struct worker *w = CONTAINER_OF(timer, struct worker, arrival_timer);
   uint64_t now = loop_now(w->loop) - w->run->load_start_ns;
-  while (w->has_arrival && w->arrival.at_ns <= now) {
+  for (int n = 0; n < AT_ONCE && w->has_arrival && w->arrival.at_ns <= now; n++) {
     struct worker_slot *slot = new_slot(w);
     slot->due = w->arrival;
     begin_session(slot);
     find_arrival(w);
   }
-  if (w->has_arrival)
-    loop_timer_set(w->loop, timer, w->run->load_start_ns + w->arrival.at_ns);
+  if (w->has_arrival) { /* the rest of a batch is no late timer: its sessions start late */
+    uint64_t due = w->run->load_start_ns + w->arrival.at_ns, at = loop_now(w->loop);
+    loop_timer_set(w->loop, timer, due > at ? due : at);
+  }
   check_done(w);
 }
 
@@ -226,8 +242,20 @@ void sessions_start(struct worker *w) {
   check_done(w);
 }
 
+/* What was due and has not begun: the client is behind its own schedule. */
+static uint64_t count_overdue(struct worker *w) {
+  uint64_t n = 0, at = loop_now(w->loop), zero = w->run->load_start_ns;
+  for (; w->has_arrival && zero + w->arrival.at_ns <= at && n < MAX_COUNTED; n++)
+    find_arrival(w);
+  return n;
+}
+
 void sessions_cancel(struct worker *w, enum sample_error error, const char *why) {
   bool loading = w->accepting;
+  uint64_t overdue = count_overdue(w);
+  if (overdue > AT_ONCE)
+    log_warn("worker %u was behind its schedule: %s%llu sessions were due and never began",
+             w->index, overdue == MAX_COUNTED ? "more than " : "", (unsigned long long)overdue);
   w->accepting = w->has_arrival = false;
   loop_timer_clear(w->loop, &w->arrival_timer);
   struct worker_slot *next;

@@ -44,10 +44,11 @@ void state_memory_error(const struct state *s, char *text, size_t size) {
     snprintf(text, size, "%snot enough memory: the machine has no more (%zu MiB are in this state)",
              s->refused_at, total_bytes(s) >> 20);
   else
-    snprintf(text, size,
-             "%snot enough memory: Lua data and texts of one state may take %zu MiB; hold less at a "
-             "time, or spread the users over more --workers",
-             s->refused_at, s->options.memory_bytes >> 20);
+    snprintf(
+        text, size,
+        "%snot enough memory: Lua data and texts of one state may take %zu MiB; hold less at a "
+        "time, or spread the users over more --workers",
+        s->refused_at, s->options.memory_bytes >> 20);
 }
 
 static void *allocate(void *user, void *p, size_t old_size, size_t size) {

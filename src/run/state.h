@@ -53,8 +53,8 @@ struct state_options {
   const struct state_binding *binding;
   struct loop *loop; /* for the time */
   struct store *store;
-  struct worker *worker;     /* NULL while a plan is only read */
-  struct watch *watch;       /* the worker's: others see the way into Lua; NULL = nobody looks */
+  struct worker *worker; /* NULL while a plan is only read */
+  struct watch *watch;   /* the worker's: whoever watches sees the way into Lua; NULL = nobody */
   const struct fleet *fleet; /* NULL = none */
   const char *arm;           /* vu.arm; NULL = nil */
   const struct state_set *sets;
@@ -73,23 +73,24 @@ struct state {
   struct state_options options; /* strings borrowed */
   struct lua_State *L;
   struct vu *running;           /* whom Lua is run for right now */
+  uint32_t number;              /* the worker's: its place among the worker's states */
   uint32_t users;               /* live virtual users, children included */
   const struct shared *setup;   /* what setup returned; NULL = nil */
   bool has_setup, has_teardown; /* the plan has such a function */
   bool loading;
-  int load_line;                /* of the script's own code, while it loads; else 0 */
-  struct watch_place place;     /* where Lua was last seen when no user runs */
+  int load_line;            /* of the script's own code, while it loads; else 0 */
+  struct watch_place place; /* where Lua was last seen when no user runs */
   /* time */
   uint64_t entered_ns;
   bool stopped; /* what runs was running away */
   char stop_text[1200];
   /* memory */
-  size_t bytes;              /* Lua's */
-  struct blob_count *texts;  /* what text handles and conversations keep beside it */
-  size_t live_bytes;         /* both, after the last full cycle */
-  size_t stepped_bytes;      /* both, after the last step */
-  char refused_at[200];      /* "FILE:LINE: " where memory was refused last, or "" */
-  bool refused_by_machine;   /* not for the limit */
+  size_t bytes;             /* Lua's */
+  struct blob_count *texts; /* what text handles and conversations keep beside it */
+  size_t live_bytes;        /* both, after the last full cycle */
+  size_t stepped_bytes;     /* both, after the last step */
+  char refused_at[200];     /* "FILE:LINE: " where memory was refused last, or "" */
+  bool refused_by_machine;  /* not for the limit */
   uint32_t held;            /* no step meanwhile: a __concat runs (bind/chunk.h) */
   bool collecting;          /* the collector runs, or the state closes: nothing is refused */
   struct smallmem small;    /* where they come from */

@@ -13,6 +13,8 @@
 #define FLUSH_NS (100 * NS_PER_MS)
 #define CPU_MIN_NS (100 * NS_PER_MS) /* a share of less time than this says nothing */
 #define QUIET_NS NS_PER_MS           /* collector steps only when the next timer is further away */
+#define LOOK_AT_STATES 64            /* for garbage, in one go; each is a cache miss or two */
+#define LATE_NS NS_PER_S             /* a start so late is said while the run goes on */
 #define SPARE_USERS 25               /* an open load keeps room for so many */
 
 uint64_t worker_since_zero(const struct worker *w, uint64_t loop_ns) {
@@ -51,16 +53,28 @@ static int add_state(struct worker *w, struct err *err) {
     return rc;
   if (w->run->setup.kind != SHARED_NULL)
     s->setup = &w->run->setup;
+  s->number = (uint32_t)w->n_states;
   MEM_GROW(w->states, w->n_states, w->cap_states);
   w->states[w->n_states++] = s;
   return 0;
 }
 
+/* There may be thousands of them: the full ones are not looked at each time. */
+static void find_room(struct worker *w) {
+  while (w->first_room < w->n_states && w->states[w->first_room]->users >= STATE_USERS)
+    w->first_room++;
+}
+
+void worker_room_again(struct worker *w, const struct state *s) {
+  if (s->number < w->first_room)
+    w->first_room = s->number;
+}
+
 /* The first state with room; another one when all are full. */
 struct state *worker_state_with_room(struct worker *w) {
-  for (size_t i = 0; i < w->n_states; i++)
-    if (w->states[i]->users < STATE_USERS)
-      return w->states[i];
+  find_room(w);
+  if (w->first_room < w->n_states)
+    return w->states[w->first_room];
   struct err err;
   if (!w->no_more_states && add_state(w, &err)) {
     w->no_more_states = true;
@@ -74,7 +88,8 @@ static void keep_spare(struct worker *w) {
   if (!w->accepting || !w->run->load.open || w->no_more_states)
     return;
   uint32_t room = 0;
-  for (size_t i = 0; i < w->n_states && room < SPARE_USERS; i++)
+  find_room(w);
+  for (size_t i = w->first_room; i < w->n_states && room < SPARE_USERS; i++)
     room += w->states[i]->users < STATE_USERS ? STATE_USERS - w->states[i]->users : 0;
   struct err err;
   if (room >= SPARE_USERS || add_state(w, &err) == 0)
@@ -86,9 +101,13 @@ static void keep_spare(struct worker *w) {
 static bool on_idle(void *user) {
   struct worker *w = user;
   keep_spare(w);
-  for (size_t i = 0; i < w->n_states; i++)
-    if (state_collect(w->states[i]))
+  size_t n = w->n_states < LOOK_AT_STATES ? w->n_states : LOOK_AT_STATES;
+  for (size_t i = 0; i < n; i++) {
+    size_t at = w->collect_next < w->n_states ? w->collect_next : 0;
+    if (state_collect(w->states[at]))
       return true;
+    w->collect_next = at + 1;
+  }
   return false;
 }
 
@@ -163,8 +182,15 @@ void worker_session_began(struct vu *vu) {
   if (!w || vu->kind != VU_SESSION)
     return;
   recorder_session_started(w->recorder);
-  if (w->run->load.open && vu->measured && vu->start_ns > vu->sched_ns)
-    recorder_start_lag(w->recorder, vu->start_ns - vu->sched_ns);
+  uint64_t late_ns = vu->start_ns > vu->sched_ns ? vu->start_ns - vu->sched_ns : 0;
+  if (!w->run->load.open)
+    return;
+  if (vu->measured && late_ns)
+    recorder_start_lag(w->recorder, late_ns);
+  if (late_ns > LATE_NS && !__atomic_exchange_n(&w->run->said_late, true, __ATOMIC_RELAXED))
+    log_warn("the client does not keep up with the load: session %llu began %.1f s after it was "
+             "due; lower the rate, or use more --workers or another machine as well",
+             (unsigned long long)vu->session, (double)late_ns / 1e9);
 }
 
 void worker_pick_done(struct worker *w, size_t replica) {

@@ -32,6 +32,7 @@ enum worker_event {
   WORKER_EXHAUSTED, /* no session is left to start */
   WORKER_DRAINED,   /* and none is running */
   WORKER_TORN_DOWN, /* teardown has ended: outcome */
+  WORKER_CROWDED,   /* more sessions are alive than the run may have */
   WORKER_GONE,      /* the thread ends: it may be joined */
   WORKER_EVENTS
 };
@@ -65,6 +66,8 @@ struct worker {
   struct http_target **targets; /* one per replica, and the gateway last */
   struct state **states;
   size_t n_states, cap_states;
+  size_t first_room;   /* all states before this one are full */
+  size_t collect_next; /* the state whose garbage is looked at next */
   bool no_more_states; /* one could not be opened */
   /* load */
   bool accepting; /* sessions may start */
@@ -105,6 +108,8 @@ void worker_tell(struct worker *w, enum worker_order order);
 void worker_send_event(struct worker *w, enum worker_event event);
 /* The first state with room; another one when all are full. */
 struct state *worker_state_with_room(struct worker *w);
+/* A session of this state ends. */
+void worker_room_again(struct worker *w, const struct state *s);
 /* From the window's start until its last session ended, or was cancelled, the client's own lateness
  * is kept. Off: for good, the window's timer is cleared. */
 void worker_set_probing(struct worker *w, bool on);

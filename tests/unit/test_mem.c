@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,10 +43,104 @@ static void overflow_aborts(void **state) {
   assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
+/* Under a sanitizer there is no limit of address space. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LIMITED 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define LIMITED 0
+#endif
+#endif
+#ifndef LIMITED
+#define LIMITED 1
+#endif
+
+#define MB ((size_t)1 << 20)
+
+/* In a child with 64 MiB left: what it returns is its exit status. */
+static int with_little_memory(int (*fn)(void)) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    (void)!freopen("/dev/null", "w", stderr);
+    size_t pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%zu", &pages) != 1)
+      _exit(100);
+    fclose(f);
+    rlim_t limit = pages * (size_t)sysconf(_SC_PAGESIZE) + 64 * MB;
+    if (setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}))
+      _exit(101);
+    _exit(fn());
+  }
+  int status = 0;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+static int use_the_reserve(void) {
+  mem_keep_reserve(32 * MB, 77);
+  if (mem_is_low() || !mem_probe(8 * MB) || mem_is_low())
+    return 1;
+  size_t n = 0;
+  while (!mem_is_low() && n < 1000) {
+    mem_alloc(MB); /* kept */
+    n++;
+  }
+  if (n < 20 || n > 40) /* 64 − 32 */
+    return 2;
+  for (int i = 0; i < 20; i++) /* in the reserve */
+    mem_alloc(MB);
+  mem_free_reserve();
+  if (mem_probe(32 * MB) || !mem_is_low())
+    return 3;
+  for (;;)
+    mem_resize(NULL, 1, MB); /* ends with 77 */
+}
+
+static int grow_until_there_is_no_more(void) {
+  uint64_t *array = NULL;
+  size_t n = 0, cap = 0;
+  for (;;) {
+    uint64_t *more = mem_try_grow(array, n, &cap, sizeof *array);
+    if (!more)
+      break;
+    array = more;
+    array[n] = n;
+    n++;
+  }
+  bool whole = mem_is_low() && n == cap && n * sizeof *array > 40 * MB;
+  for (size_t i = 0; i < n; i++)
+    whole = whole && array[i] == i;
+  return whole ? 0 : 1;
+}
+
+static void running_out_ends_in_two_steps(void **state) {
+  (void)state;
+  if (!LIMITED)
+    skip();
+  assert_int_equal(with_little_memory(use_the_reserve), 77);
+}
+
+static void large_arrays_take_what_there_is(void **state) {
+  (void)state;
+  size_t cap = 0;
+  char *p = mem_try_grow(NULL, 0, &cap, 1);
+  assert_int_equal(cap, 8);
+  p = mem_try_grow(p, 8, &cap, 1);
+  assert_int_equal(cap, 16);
+  assert_ptr_equal(mem_try_grow(p, 15, &cap, 1), p);
+  mem_free(p);
+  if (LIMITED)
+    assert_int_equal(with_little_memory(grow_until_there_is_no_more), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(copies_and_grows),
       cmocka_unit_test(overflow_aborts),
+      cmocka_unit_test(running_out_ends_in_two_steps),
+      cmocka_unit_test(large_arrays_take_what_there_is),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
