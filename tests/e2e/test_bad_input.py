@@ -142,7 +142,9 @@ def test_full_disk(work):
     result = work.finish(process)
     eq(result.status, 1, result.err[-500:])
     has(result.err, "samples.jsonl")
+    has(result.err, "rows are missing from the file, the figures are made from all of them")
     has(result.out, "ttft")
+    matches(result.out, r"\b400 ok")
 
 
 def test_out_folder_cannot_be_made(work):
