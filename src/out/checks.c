@@ -101,7 +101,8 @@ int checks_set_limit(struct checks_limits *l, const char *name, const char *text
 /* What the rows say, in one pass. */
 struct counts {
   uint64_t all, ended, ok, empty, no_usage, bad_usage, events, coalesced, compared;
-  int64_t worst_diff; /* tokens */
+  uint64_t asked, cut_off; /* all but the cancelled; plain HTTP where there is nothing else */
+  int64_t worst_diff;      /* tokens */
 };
 
 static void count_diff(struct counts *c, int32_t usage, int32_t local) {
@@ -117,7 +118,13 @@ static struct counts count_rows(const struct table *t) {
   struct counts c = {0};
   for (size_t i = 0; i < t->n_rows; i++) {
     const struct table_row *r = &t->rows[i];
-    if (!(r->flags & ROW_MEASURED) || !(r->flags & ROW_GENERATION))
+    if (!(r->flags & ROW_MEASURED))
+      continue;
+    if ((r->flags & ROW_GENERATION) || !t->has_generation) {
+      c.asked += r->error != SAMPLE_CANCELLED;
+      c.cut_off += r->error == SAMPLE_INCOMPLETE;
+    }
+    if (!(r->flags & ROW_GENERATION))
       continue;
     bool ok = r->error == SAMPLE_OK;
     c.all++;
@@ -241,16 +248,8 @@ static void check_sessions(const struct table *t, const struct checks_input *in,
 
 /* What the end of the run cut off, of everything but what a script cancelled. */
 static void check_incomplete(const struct table *t, const struct checks_input *in,
-                             struct check out[CHECK_COUNT]) {
-  uint64_t requests = 0, cut_requests = 0, sessions = 0, cut_sessions = 0;
-  for (size_t i = 0; i < t->n_rows; i++) {
-    const struct table_row *r = &t->rows[i];
-    if (!(r->flags & ROW_MEASURED) || r->error == SAMPLE_CANCELLED ||
-        (t->has_generation && !(r->flags & ROW_GENERATION)))
-      continue;
-    requests++;
-    cut_requests += r->error == SAMPLE_INCOMPLETE;
-  }
+                             const struct counts *counts, struct check out[CHECK_COUNT]) {
+  uint64_t sessions = 0, cut_sessions = 0;
   for (size_t i = 0; i < t->n_sessions; i++) {
     const struct table_session *s = &t->sessions[i];
     if (!s->measured || s->error == SAMPLE_CANCELLED)
@@ -263,11 +262,11 @@ static void check_incomplete(const struct table *t, const struct checks_input *i
     for (size_t i = 0; i < ARRAY_LEN(c); i++)
       snprintf(c[i]->note, sizeof c[i]->note,
                "not measured: the run was interrupted, which cut off %llu of %llu",
-               (unsigned long long)(i ? cut_sessions : cut_requests),
-               (unsigned long long)(i ? sessions : requests));
+               (unsigned long long)(i ? cut_sessions : counts->cut_off),
+               (unsigned long long)(i ? sessions : counts->asked));
     return;
   }
-  set_part(c[0], cut_requests, requests, "no request ended");
+  set_part(c[0], counts->cut_off, counts->asked, "no request ended");
   set_part(c[1], cut_sessions, sessions, "no session ended");
 }
 
@@ -296,6 +295,7 @@ static void check_rows(const struct table *t, const struct checks_input *in,
   set_part(&out[CHECK_EMPTY_200], c.empty, c.ended, "no generation request ended");
   set_part(&out[CHECK_MISSING_USAGE], c.no_usage, c.ok, "no generation request ended well");
   set_part(&out[CHECK_IMPOSSIBLE_USAGE], c.bad_usage, c.ok, "no generation request ended well");
+  check_incomplete(t, in, &c, out);
   check_replicas(t, in, c.all, &out[CHECK_IDLE_REPLICA]);
   struct check *diff = &out[CHECK_USAGE_VS_LOCAL];
   if (in->parity_proven && c.compared)
@@ -319,7 +319,6 @@ void checks_run(const struct table *t, const struct checks_input *in,
                             .ok = true};
   check_client(&t->probe, in, out);
   check_rows(t, in, out);
-  check_incomplete(t, in, out);
   check_stalls(t, &out[CHECK_STALLED_TIME]);
   check_sessions(t, in, &out[CHECK_SESSIONS]);
   if (in->clock_step_ns == SAMPLE_ABSENT)

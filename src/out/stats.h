@@ -24,6 +24,25 @@ uint64_t stats_quantile_needs(double p);
 double stats_mean(const double *x, size_t n);
 /* Compensated sum (Neumaier). */
 double stats_sum(const double *x, size_t n);
+/* A sum that does not depend on the order of its values, which are 0 to 2^20, each taken to the
+ * nearest 2^-40. */
+struct fixed_sum {
+  uint64_t whole, part; /* part in 2^-40 */
+};
+static inline void fixed_sum_add(struct fixed_sum *s, double x) {
+  uint64_t n = s->part + (uint64_t)(x * 0x1p40 + 0.5);
+  s->whole += n >> 40;
+  s->part = n & ((UINT64_C(1) << 40) - 1);
+}
+static inline void fixed_sum_merge(struct fixed_sum *s, const struct fixed_sum *other) {
+  uint64_t n = s->part + other->part;
+  s->whole += other->whole + (n >> 40);
+  s->part = n & ((UINT64_C(1) << 40) - 1);
+}
+static inline double fixed_sum_value(const struct fixed_sum *s) {
+  return (double)s->whole + (double)s->part / 0x1p40;
+}
+
 /* Sample standard deviation (n − 1); NAN when n < 2. */
 double stats_sd(const double *x, size_t n, double mean);
 

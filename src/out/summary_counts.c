@@ -86,7 +86,7 @@ static void count_sessions(const struct table *t, const struct filter_use *use, 
 
 struct replica {
   uint64_t requests, failed, prompt_tokens, output_tokens, n_ratio;
-  double ratio_sum;
+  struct fixed_sum ratio_sum;
   double *ttft;
   size_t n_ttft, cap_ttft;
 };
@@ -108,7 +108,7 @@ static void count_replica(struct replica *r, const struct metrics *m, const stru
   }
   double ratio = metrics_of_row(m, metrics_get(m, METRIC_CACHED_RATIO), row);
   if (!isnan(ratio)) {
-    r->ratio_sum += ratio;
+    fixed_sum_add(&r->ratio_sum, ratio);
     r->n_ratio++;
   }
 }
@@ -133,7 +133,8 @@ static struct value replica_value(const char *id, struct replica *r, uint64_t al
   value_set(&v, "ttft_p50",
             summary_number(enough ? stats_quantile(r->ttft, r->n_ttft, 0.5) / 1e9 : (double)NAN));
   value_set(&v, "cached_ratio",
-            summary_number(r->n_ratio ? r->ratio_sum / (double)r->n_ratio : (double)NAN));
+            summary_number(r->n_ratio ? fixed_sum_value(&r->ratio_sum) / (double)r->n_ratio
+                                      : (double)NAN));
   mem_free(r->ttft);
   return v;
 }

@@ -146,8 +146,29 @@ static void student_t_is_scipys(void **state) {
   check_near(stats_normal_cdf(0.5), 0.6914624612740131, 1e-15);
 }
 
+/* The same to the last bit, whatever the order. */
+static void fixed_sums_know_no_order(void **state) {
+  (void)state;
+  static const double x[] = {0.1, 1, 0.3333333333333333, 0, 0.9999999999, 1e-13, 1048576};
+  struct fixed_sum up = {0}, down = {0}, halves[2] = {{0}};
+  for (size_t i = 0; i < ARRAY_LEN(x); i++) {
+    fixed_sum_add(&up, x[i]);
+    fixed_sum_add(&down, x[ARRAY_LEN(x) - 1 - i]);
+    fixed_sum_add(&halves[i % 2], x[i]);
+  }
+  fixed_sum_merge(&halves[0], &halves[1]);
+  assert_memory_equal(&up, &down, sizeof up);
+  assert_memory_equal(&up, &halves[0], sizeof up);
+  check_near(fixed_sum_value(&up), 1048578.4333333332333, 1e-9);
+  struct fixed_sum many = {0};
+  for (int i = 0; i < 1000000; i++)
+    fixed_sum_add(&many, 0.75);
+  check_near(fixed_sum_value(&many), 750000, 0.0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(fixed_sums_know_no_order),
       cmocka_unit_test(quantiles_are_numpys),
       cmocka_unit_test(failures_count_as_infinite),
       cmocka_unit_test(few_samples_are_refused),
