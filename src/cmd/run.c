@@ -197,8 +197,13 @@ static void on_alarm(int number) {
   _exit(EXIT_FAILED);
 }
 
-static void hurry(void) {
-  signal(SIGALRM, on_alarm);
+static void on_alarm_bisect(int number) {
+  (void)number;
+  _exit(verdict_bisect(EXIT_FAILED));
+}
+
+static void hurry(const struct runjob *job) {
+  signal(SIGALRM, job->options.exit_codes ? on_alarm_bisect : on_alarm);
   alarm(LAST_SECONDS);
 }
 
@@ -244,7 +249,7 @@ static int execute(struct runjob *job, struct err *err) {
   live_end(&job->live);
   job->ran = rc == 0;
   if (job->result.n_lost)
-    hurry();
+    hurry(job);
   if (job->result.stopped[0] || job->result.n_lost)
     snprintf(job->run_error, sizeof job->run_error, "%s",
              job->result.stopped[0] ? job->result.stopped : job->result.lost_text);
