@@ -245,10 +245,12 @@ struct loop *loop_new(struct err *err) {
   struct loop *loop = MEM_NEW(struct loop);
   if (timers_init(&loop->timers, err))
     goto out;
+  if (loopfd_init(loop, err))
+    goto out_timers;
   int rc = uv_loop_init(&loop->uv);
   if (rc) {
     err_set(err, ERR_IO, "cannot create an event loop: %s", uv_strerror(rc));
-    goto out_timers;
+    goto out_fds;
   }
   loop->uv.data = loop;
   rc = uv_async_init(&loop->uv, &loop->wake, on_wake);
@@ -256,6 +258,8 @@ struct loop *loop_new(struct err *err) {
     rc = uv_poll_init(&loop->uv, &loop->tick, loop->timers.fd);
   if (!rc)
     rc = uv_poll_start(&loop->tick, UV_READABLE, on_tick);
+  if (!rc)
+    rc = loopfd_start(loop);
   assert(rc == 0); /* uv_loop_init has an async of its own, so these ask for nothing new */
   uv_prepare_init(&loop->uv, &loop->prepare);
   uv_prepare_start(&loop->prepare, before_poll);
@@ -263,13 +267,14 @@ struct loop *loop_new(struct err *err) {
   uv_check_start(&loop->check, after_poll);
   uv_idle_init(&loop->uv, &loop->spin);
   ring_init(&loop->ready);
-  loop->pending_end = &loop->pending;
   loop->now_ns = loop->stats.started_ns = clock_ns();
   loop->cpu_start_ns = clock_thread_cpu_ns();
   measure_offset(loop);
   ignore_sigpipe();
   return loop;
 
+out_fds:
+  loopfd_free(loop);
 out_timers:
   timers_free(&loop->timers);
 out:
@@ -280,7 +285,7 @@ out:
 static bool is_ours(const struct loop *loop, const uv_handle_t *h) {
   return h == (const uv_handle_t *)&loop->prepare || h == (const uv_handle_t *)&loop->check ||
          h == (const uv_handle_t *)&loop->spin || h == (const uv_handle_t *)&loop->wake ||
-         h == (const uv_handle_t *)&loop->tick;
+         h == (const uv_handle_t *)&loop->tick || h == (const uv_handle_t *)&loop->fds;
 }
 
 static void count_left(uv_handle_t *h, void *arg) {
@@ -297,6 +302,8 @@ void loop_delete(struct loop *loop) {
   assert(!loop->running);
   size_t left = 0;
   uv_walk(&loop->uv, count_left, &left);
+  loopfd_name_open(loop);
+  left += loop->n_fds;
   if (loop->timers.n)
     log_error("loop_delete: still armed: %zu timers", loop->timers.n);
   if (loop->posts)
@@ -307,10 +314,12 @@ void loop_delete(struct loop *loop) {
   uv_close((uv_handle_t *)&loop->spin, NULL);
   uv_close((uv_handle_t *)&loop->wake, NULL);
   uv_close((uv_handle_t *)&loop->tick, NULL);
+  uv_close((uv_handle_t *)&loop->fds, NULL);
   uv_run(&loop->uv, UV_RUN_DEFAULT); /* only closing handles are left: it returns */
   int rc = uv_loop_close(&loop->uv);
   assert(rc == 0);
   (void)rc;
+  loopfd_free(loop);
   timers_free(&loop->timers);
   mem_free(loop);
 }

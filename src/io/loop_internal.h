@@ -39,6 +39,11 @@ struct loop {
   bool running, polling;
   bool again; /* the idle function asked for another call */
 
+  int epoll;     /* of all loop_fd */
+  uv_poll_t fds; /* on it */
+  struct epoll_event *events;
+  struct loop_fd *all_fds;
+  size_t n_fds, cap_events;
   struct loop_fd *pending, **pending_end; /* stamped in phase one, in order */
   struct loop_task ready;                 /* head of a ring */
   struct loop_post *posts;                /* atomic; newest first */
@@ -68,6 +73,12 @@ uint64_t timers_next(const struct timers *t);
 /* The timerfd has become readable. */
 void timers_ticked(struct timers *t);
 
+/* The epoll of descriptors; started once uv is there, freed after its handles are closed. */
+NODISCARD int loopfd_init(struct loop *loop, struct err *err);
+NODISCARD int loopfd_start(struct loop *loop);
+void loopfd_free(struct loop *loop);
+/* Logs those that are open. */
+void loopfd_name_open(const struct loop *loop);
 /* Phase two for descriptors. */
 void loopfd_run(struct loop *loop);
 

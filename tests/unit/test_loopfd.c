@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -121,6 +122,59 @@ static void closing_a_stamped_descriptor_keeps_its_callback_away(void **state) {
   assert_int_equal(p.n, 1);
   assert_int_equal(p.sides[!p.order[0]].calls, 0);
   close_pair(&p);
+}
+
+/* More than libuv looks at in one poll: each is called once a wake-up, and one poll finds them. */
+enum { MANY = 1500 };
+
+struct crowd {
+  struct loop *loop;
+  int calls[MANY], total, peers[MANY];
+  uint64_t stamps[MANY];
+  struct loop_fd *f[MANY];
+};
+
+static void on_member(struct loop_fd *f, void *user, unsigned events, uint64_t stamp) {
+  struct crowd *c = user;
+  (void)events;
+  for (int i = 0; i < MANY; i++)
+    if (c->f[i] == f) {
+      c->calls[i]++;
+      c->stamps[i] = stamp;
+    }
+  if (++c->total == MANY)
+    loop_stop(c->loop);
+}
+
+static void all_that_are_ready_are_told_once(void **state) {
+  (void)state;
+  static struct crowd c;
+  struct err err;
+  struct loop_stats stats;
+  struct rlimit limit;
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  c.loop = loop_new(&err);
+  for (int i = 0; i < MANY; i++) {
+    int fds[2];
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    c.peers[i] = fds[1];
+    check_ok(loop_fd_open(c.loop, fds[0], LOOP_READ, on_member, &c, &c.f[i], &err), &err);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+  }
+  loop_run(c.loop);
+  loop_get_stats(c.loop, &stats);
+  assert_int_equal(stats.wakeups, 1);
+  for (int i = 0; i < MANY; i++) {
+    assert_int_equal(c.calls[i], 1);
+    assert_true(c.stamps[i] == c.stamps[0]);
+    int fd = loop_fd_number(c.f[i]);
+    loop_fd_close(c.f[i]);
+    close(fd);
+    close(c.peers[i]);
+  }
+  loop_delete(c.loop);
 }
 
 /* ---- masks ---- */
@@ -299,6 +353,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(stamps_come_before_callbacks),
       cmocka_unit_test(each_wakeup_has_its_own_stamp),
+      cmocka_unit_test(all_that_are_ready_are_told_once),
       cmocka_unit_test(closing_a_stamped_descriptor_keeps_its_callback_away),
       cmocka_unit_test(the_mask_decides_what_is_told),
       cmocka_unit_test(an_error_is_told_as_ready_for_both),
