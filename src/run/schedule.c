@@ -123,12 +123,13 @@ void schedule_describe(const struct schedule *s, char *out, size_t size) {
   else
     snprintf(value, sizeof value, "%g", first);
   if (s->duration_s > 0 && s->sessions > 0)
-    snprintf(bound, sizeof bound, "%g s or %llu sessions", s->duration_s,
-             (unsigned long long)s->sessions);
+    snprintf(bound, sizeof bound, "%g s or %llu session%s", s->duration_s,
+             (unsigned long long)s->sessions, s->sessions == 1 ? "" : "s");
   else if (s->duration_s > 0)
     snprintf(bound, sizeof bound, "%g s", s->duration_s);
   else
-    snprintf(bound, sizeof bound, "%llu sessions", (unsigned long long)s->sessions);
+    snprintf(bound, sizeof bound, "%llu session%s", (unsigned long long)s->sessions,
+             s->sessions == 1 ? "" : "s");
   if (s->warmup_s > 0)
     snprintf(warm, sizeof warm, " after %g s of warm-up", s->warmup_s);
   if (s->open)

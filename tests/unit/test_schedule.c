@@ -220,6 +220,9 @@ static void window_and_words(void **state) {
   assert_true(end == SCHEDULE_NEVER);
   schedule_describe(&s, text, sizeof text);
   assert_string_equal(text, "closed load of 8 users, 12 sessions");
+  s.sessions = 1;
+  schedule_describe(&s, text, sizeof text);
+  assert_string_equal(text, "closed load of 8 users, 1 session");
   struct schedule o = make(true, 2.5);
   o.duration_s = 10;
   o.sessions = 20;
