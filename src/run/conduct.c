@@ -111,12 +111,16 @@ void conductor_quit(struct conductor *c) {
   loop_timer_clear(c->run.loop, &c->phase_timer);
   if (c->n_ready == c->n_started)
     tell_all(c, WORKER_QUIT);
+  if (c->n_started == 0)
+    loop_stop(c->run.loop);
 }
 
 void conductor_fail(struct conductor *c, const struct err *err) {
-  if (!c->failed)
+  if (!c->failed) {
     c->err = *err;
-  c->failed = true;
+    c->failed = true;
+    coord_abort(c->coord, err->text);
+  }
   conductor_quit(c);
 }
 
@@ -181,12 +185,81 @@ static void all_ready(struct conductor *c) {
     return;
   }
   c->has_teardown = c->run.workers[0].states[0]->has_teardown;
-  if (c->run.workers[0].states[0]->has_setup) {
+  coord_barrier(c->coord, "ready", &c->ready);
+}
+
+static void start_workers(struct conductor *c);
+
+/* ---- what all ranks agree on: setup once, for all of them, then the load starts everywhere ----
+ */
+
+/* An interrupt or an error came while the others were waited for. */
+static bool is_over(struct conductor *c) {
+  if (c->interrupts && !c->quitting)
+    conductor_quit(c);
+  return c->quitting;
+}
+
+static void on_joined(struct coord_wait *wait) {
+  struct conductor *c = CONTAINER_OF(wait, struct conductor, join);
+  if (is_over(c))
+    return;
+  log_info("run rank=%u ranks=%u", wait->rank, wait->ranks);
+  start_workers(c);
+}
+
+static void on_all_ready(struct coord_wait *wait) {
+  struct conductor *c = CONTAINER_OF(wait, struct conductor, ready);
+  if (is_over(c))
+    return;
+  coord_watch(c->coord, "setup", &c->setup_known);
+  coord_once(c->coord, "setup", &c->setup);
+}
+
+static void on_setup_given(struct coord_wait *wait) {
+  struct conductor *c = CONTAINER_OF(wait, struct conductor, setup);
+  if (is_over(c))
+    return;
+  if (c->run.workers[0].states[0]->has_setup)
     enter(c, RUN_SETUP);
+  if (wait->mine && c->phase == RUN_SETUP) {
     worker_tell(&c->run.workers[0], WORKER_SETUP);
-  } else {
-    start_load(c);
+  } else if (wait->mine) {
+    struct shared nothing = {.kind = SHARED_NULL};
+    coord_publish(c->coord, "setup", &nothing);
   }
+}
+
+static void on_setup_known(struct coord_wait *wait) {
+  struct conductor *c = CONTAINER_OF(wait, struct conductor, setup_known);
+  if (is_over(c))
+    return;
+  c->run.setup = wait->value;
+  coord_barrier(c->coord, "start", &c->start);
+}
+
+static void on_start(struct coord_wait *wait) {
+  struct conductor *c = CONTAINER_OF(wait, struct conductor, start);
+  if (!is_over(c))
+    start_load(c);
+}
+
+static void on_aborted(struct coord_wait *wait) {
+  struct conductor *c = CONTAINER_OF(wait, struct conductor, aborted);
+  struct err err;
+  err_set(&err, ERR_CANCELLED, "%s", wait->text);
+  conductor_fail(c, &err); /* by this rank itself: it has failed already */
+}
+
+static void join(struct conductor *c) {
+  c->coord = coord_local_new(c->run.loop, 1);
+  c->join.done = on_joined;
+  c->aborted.done = on_aborted;
+  c->ready.done = on_all_ready;
+  c->setup.done = on_setup_given;
+  c->setup_known.done = on_setup_known;
+  c->start.done = on_start;
+  coord_join(c->coord, &c->join, &c->aborted);
 }
 
 /* What a post says of its worker; NULL for one that was given up since: rescue.c spoke for it. */
@@ -222,9 +295,6 @@ static void on_set_up(struct loop_post *post) {
   struct worker *w;
   if (!view_of(post, &c, &w))
     return;
-  c->run.setup = w->setup_result;
-  w->setup_result = (struct shared){.kind = SHARED_NULL};
-  shared_seal(&c->run.setup);
   if (c->interrupts) {
     conductor_quit(c);
   } else if (w->outcome.error != SAMPLE_OK) {
@@ -233,7 +303,7 @@ static void on_set_up(struct loop_post *post) {
             vu_outcome_detail(&w->outcome));
     conductor_fail(c, &err);
   } else {
-    start_load(c);
+    coord_publish(c->coord, "setup", &w->setup_result);
   }
 }
 
@@ -446,9 +516,9 @@ static void release(struct conductor *c) {
   uv_run(loop_uv(c->run.loop), UV_RUN_NOWAIT); /* the signal handles' close */
   if (c->result->n_lost)
     return;
+  coord_delete(c->coord);
   loop_delete(c->run.loop);
   router_delete(c->run.router);
-  shared_free(&c->run.setup);
   schedule_free(&c->run.load);
   mem_free(c->run.workers);
   mem_free(c->views);
@@ -489,10 +559,9 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   if (config->catch_signals)
     open_signals(c);
   loop_timer_set(c->run.loop, &c->progress_timer, now(c));
-  start_workers(c);
   rescue_start(c);
-  if (c->n_started > 0)
-    loop_run(c->run.loop);
+  join(c);
+  loop_run(c->run.loop);
   for (uint32_t i = 0; i < c->n_started; i++)
     if (!c->views[i].lost)
       worker_join(&c->run.workers[i]);

@@ -4,6 +4,7 @@
 
 #include <uv.h>
 
+#include "run/coord.h"
 #include "run/run.h"
 #include "run/worker.h"
 
@@ -26,6 +27,8 @@ struct conductor {
   struct loop_timer phase_timer, progress_timer; /* phase: the next change that is due */
   struct loop_timer look_timer;
   uint64_t looked_ns, interrupted_ns; /* loop clock */
+  struct coord *coord;
+  struct coord_wait join, aborted, ready, setup, setup_known, start; /* what this rank waits for */
   uv_signal_t signals[CONDUCTOR_SIGNALS];
   size_t n_signals;
   bool quitting, window_open_ended, has_teardown;

@@ -51,8 +51,8 @@ static int add_state(struct worker *w, struct err *err) {
   int rc = state_new(&options, &s, err);
   if (rc)
     return rc;
-  if (w->run->setup.kind != SHARED_NULL)
-    s->setup = &w->run->setup;
+  if (w->run->setup && w->run->setup->kind != SHARED_NULL)
+    s->setup = w->run->setup;
   s->number = (uint32_t)w->n_states;
   MEM_GROW(w->states, w->n_states, w->cap_states);
   w->states[w->n_states++] = s;
@@ -206,8 +206,8 @@ static void start_load(struct worker *w) {
   schedule_window(&run->load, &start, &end);
   http_client_set_window(w->client, run->load_start_ns + start,
                          end == SCHEDULE_NEVER ? 0 : run->load_start_ns + end);
-  for (size_t i = 0; i < w->n_states && run->setup.kind != SHARED_NULL; i++)
-    w->states[i]->setup = &run->setup;
+  for (size_t i = 0; i < w->n_states && run->setup->kind != SHARED_NULL; i++)
+    w->states[i]->setup = run->setup;
   loop_timer_set(w->loop, &w->window_timer, run->load_start_ns + start);
   sessions_start(w);
 }

@@ -12,6 +12,8 @@ static struct runner runner;
 
 static void *interrupt_twice(void *arg) {
   (void)arg;
+  while (peer_count(&peer) < 6)
+    clock_sleep_ns(NS_PER_MS);
   for (int i = 0; i < 2; i++) {
     clock_sleep_ns(300 * NS_PER_MS);
     kill(getpid(), SIGINT);
