@@ -45,6 +45,10 @@ void curl_setup_target(void *easy, const struct http_target *t, struct curl_slis
   curl_easy_setopt(e, CURLOPT_SSLKEY, t->key_file);
   curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, t->insecure ? 0L : 1L);
   curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, t->insecure ? 0L : 2L);
+  /* Every connection stands for a client that comes for the first time. libcurl would resume the
+   * sessions of a handle, that is some, depending on which handle was free; and one cache for all
+   * cannot be had here: a handle takes one share, and that keeps connections apart (connect.h). */
+  curl_easy_setopt(e, CURLOPT_SSL_SESSIONID_CACHE, 0L);
   *pinned = t->pinned ? curl_slist_append(NULL, t->pinned) : NULL;
   curl_easy_setopt(e, CURLOPT_RESOLVE, *pinned);
 }

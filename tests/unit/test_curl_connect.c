@@ -444,6 +444,56 @@ static void crowd(void **state) {
   mem_free(r);
 }
 
+/* Every connection makes a whole handshake, whoever had one before: it stands for a client that
+ * comes for the first time, and runs do not differ by which handle was free. */
+static int resumed; /* atomic */
+
+static void script_tls_once(struct peer *p) {
+  struct tls_peer *t = p->arg;
+  SSL_CTX *ctx = tls_context(t);
+  SSL_CTX_set_session_id_context(ctx, (const unsigned char *)"t", 1);
+  for (int fd; (fd = peer_accept(p)) >= 0;) {
+    SSL *ssl = tls_accept(ctx, fd);
+    if (!ssl)
+      continue;
+    __atomic_add_fetch(&resumed, SSL_session_reused(ssl), __ATOMIC_RELAXED);
+    if (tls_read(p, ssl))
+      SSL_write(ssl, p->text, (int)strlen(p->text));
+    tls_close(ssl, true);
+  }
+  SSL_CTX_free(ctx);
+}
+
+static void whole_handshakes(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    struct net n;
+    struct tls_peer tls = {
+        .files = &files, .cert = "good", .max_version = i % 2 ? TLS1_2_VERSION : 0};
+    struct peer p = {.text = OK_REPLY, .arg = &tls};
+    struct http_request r;
+    resumed = 0;
+    peer_start(&p, script_tls_once);
+    net_start(&n, NULL);
+    struct http_target *t =
+        net_target(&n, "https", "localhost", p.port,
+                   &(struct http_target_options){.full = i / 2, .tls.ca_file = files.ca});
+    for (int k = 0; k < 4; k++) {
+      net_request(&n, &r, t, "GET", "/");
+      r.headers = k % 2 ? "Connection: close\r\n" : NULL;
+      net_send(&n, &r);
+      net_wait(&n, k + 1);
+      check_outcome(&r, SAMPLE_OK, "");
+      http_request_free(&r);
+      net_run(&n, 5 * MS);
+    }
+    assert_int_equal(p.accepts, 4);
+    assert_int_equal(resumed, 0);
+    net_stop(&n);
+    peer_stop(&p);
+  }
+}
+
 static int make_files(void **state) {
   (void)state;
   struct net warm;
@@ -473,6 +523,7 @@ int main(void) {
       cmocka_unit_test(many_tls_connections),
       cmocka_unit_test(cancelled_handshake),
       cmocka_unit_test(failure_texts),
+      cmocka_unit_test(whole_handshakes),
       cmocka_unit_test(crowd),
   };
   return cmocka_run_group_tests(tests, make_files, remove_files);
