@@ -221,10 +221,21 @@ local function turns(summary)
   }
 end
 
+-- Rows of counts carry no `refused`: these are the numbers that the percentiles need.
+local NEEDS = { ttft_p50 = 10, ttft_p95 = 100 }
+
+local function note_refused(r, names, refused)
+  for _, name in ipairs(names) do
+    if (num(r.ttft_n) or 0) > 0 and not num(r[name]) then
+      refused[name:match "p%d+"] = NEEDS[name]
+    end
+  end
+end
+
 local MAX_REPLICAS = 24
 
 local function replicas(summary)
-  local list, rows, notes = object(summary.replicas), {}, {}
+  local list, rows, notes, refused = object(summary.replicas), {}, {}, {}
   for i, r in ipairs(list) do
     if i > MAX_REPLICAS then
       notes[1] = ("… and %d more in summary.json."):format(#list - MAX_REPLICAS)
@@ -234,7 +245,9 @@ local function replicas(summary)
     rows[i] = { tostring(r.id), { count(r.requests), mark = idle and "bad" or nil },
       quantity(r.share, "ratio"), count(r.failed), count(r.ttft_n), quantity(r.ttft_p50, "s"),
       quantity(r.cached_ratio, "ratio"), count(r.output_tokens) }
+    note_refused(r, { "ttft_p50" }, refused)
   end
+  notes[#notes + 1] = next(refused) and refusal_note(refused) or nil
   return {
     title = "Replicas",
     head = { "replica", "requests", "share", "failed", "n ttft", "ttft p50", "cached_ratio",
@@ -249,7 +262,7 @@ local MAX_TAG_ROWS = 24
 
 -- Requests by the script's tags: those that tell requests apart.
 local function tags(summary)
-  local rows, notes, of_tag = {}, {}, {}
+  local rows, notes, of_tag, refused = {}, {}, {}, {}
   for _, r in ipairs(object(summary.tags)) do
     of_tag[r.tag] = (of_tag[r.tag] or 0) + 1
   end
@@ -259,6 +272,7 @@ local function tags(summary)
       rows[#rows + 1] = { tostring(r.tag), text(r.value) or { "(without)", mark = "dim" }, count(r.requests),
         count(r.failed), count(r.incomplete), count(r.ttft_n), quantity(r.ttft_p50, "s"),
         quantity(r.ttft_p95, "s"), quantity(r.e2e_p50, "s"), quantity(r.cached_ratio, "ratio") }
+      note_refused(r, { "ttft_p50", "ttft_p95" }, refused)
     elseif of_tag[r.tag] > 1 then
       more = more + 1
     end
@@ -266,6 +280,7 @@ local function tags(summary)
   if more > 0 then
     notes[#notes + 1] = ("… and %d more in summary.json."):format(more)
   end
+  notes[#notes + 1] = next(refused) and refusal_note(refused) or nil
   local left_out = object(summary.tags_left_out)
   if #rows > 0 and #left_out > 0 then
     notes[#notes + 1] = ("Left out, for their many values or as more than eight tags: %s"):format(

@@ -27,7 +27,7 @@ describe("the split by tag", function()
     expect(texts(s.rows[1])):eq { "phase", "act", "1,200", "3", "1", "1,196", "25.7 ms", "63.5 ms", "394 ms",
       "89.2 %" }
     expect(texts(s.rows[2])):eq { "phase", "(without)", "4", "0", "0", "4", "—", "—", "—", "—" }
-    expect(#s.notes):eq(0)
+    expect(s.notes):eq { "— too few samples: p50 needs 10, p95 needs 100." }
   end)
 
   it("leaves out a tag that all requests have alike", function()
