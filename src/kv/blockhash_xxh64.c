@@ -185,9 +185,11 @@ static int pstack_open(struct blockhash_settings *s, struct err *err) {
 }
 
 static size_t pstack_cut(const struct blockhash_settings *s, const uint8_t *data, size_t len) {
-  if (s->variant.data[0] == 'g')
-    return len < s->block_size ? 0 : s->block_size;
+  if (s->variant.data[0] == 'g' && len >= s->block_size)
+    return s->block_size;
   size_t chars = 0;
+  if (len < s->block_size) /* no use counting */
+    return 0;
   for (size_t i = 0; i < len; i++) {
     bool begins = (data[i] & 0xc0) != 0x80;
     if (begins && chars++ == s->block_size)
