@@ -86,7 +86,9 @@ static void *try_again(void *p, size_t n, size_t size) {
 
 void *mem_alloc(size_t size) {
   void *p = malloc(size ? size : 1);
-  return p ? p : try_again(NULL, 1, size ? size : 1);
+  if (!p)
+    p = try_again(NULL, 1, size ? size : 1);
+  return p;
 }
 
 void *mem_calloc(size_t n, size_t size) {
@@ -106,7 +108,9 @@ void *mem_resize(void *p, size_t n, size_t size) {
     overflow(n, size);
   bytes = bytes ? bytes : 1;
   void *q = realloc(p, bytes);
-  return q ? q : try_again(p, 1, bytes);
+  if (!q)
+    q = try_again(p, 1, bytes);
+  return q;
 }
 
 void *mem_try_resize(void *p, size_t size) {
