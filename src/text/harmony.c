@@ -91,31 +91,32 @@ static int read_message(const struct value *v, size_t number, struct message *m,
 
 /* ---- the contents of system and developer messages ---- */
 
-/* Sections are separated by an empty line. */
-static void begin_section(struct harmony_prompt *p, size_t start) {
-  if (p->text.len > start)
+/* Sections, empty ones too, are separated by an empty line; *any: there is one already. */
+static void begin_section(struct harmony_prompt *p, bool *any) {
+  if (*any)
     buf_puts(&p->text, "\n\n");
+  *any = true;
 }
 
-static int put_tools_section(struct harmony_prompt *p, size_t start, const struct value *content,
+static int put_tools_section(struct harmony_prompt *p, bool *any, const struct value *content,
                              const char *where, struct err *err) {
   const struct value *tools = value_get(content, "tools");
   if (!tools || tools->kind == VALUE_NULL ||
       (tools->kind == VALUE_OBJECT && tools->u.object.n == 0))
     return 0;
-  begin_section(p, start);
+  begin_section(p, any);
   return harmony_put_tools(&p->text, tools, where, err);
 }
 
 /* Who it is and when, a line each. */
-static int put_identity(struct harmony_prompt *p, size_t start, const struct value *content,
+static int put_identity(struct harmony_prompt *p, bool *any, const struct value *content,
                         const char *where, struct err *err) {
   static const struct {
     const char *key, *before;
   } lines[] = {{"model_identity", ""},
                {"knowledge_cutoff", "Knowledge cutoff: "},
                {"conversation_start_date", "Current date: "}};
-  bool any = false;
+  bool line = false;
   for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
     const struct value *text;
     int rc = optional_text(content, lines[i].key, &text, where, err);
@@ -123,18 +124,18 @@ static int put_identity(struct harmony_prompt *p, size_t start, const struct val
       return rc;
     if (!text)
       continue;
-    if (any)
+    if (line)
       buf_putc(&p->text, '\n');
     else
-      begin_section(p, start);
-    any = true;
+      begin_section(p, any);
+    line = true;
     buf_puts(&p->text, lines[i].before);
     buf_put(&p->text, text->u.string.data, text->u.string.len);
   }
   return 0;
 }
 
-static int put_effort(struct harmony_prompt *p, size_t start, const struct value *content,
+static int put_effort(struct harmony_prompt *p, bool *any, const struct value *content,
                       const char *where, struct err *err) {
   static const char *const efforts[][2] = {{"Low", "low"}, {"Medium", "medium"}, {"High", "high"}};
   const struct value *effort = value_get(content, "reasoning_effort");
@@ -142,7 +143,7 @@ static int put_effort(struct harmony_prompt *p, size_t start, const struct value
     return 0;
   for (size_t i = 0; i < ARRAY_LEN(efforts); i++)
     if (is(effort, efforts[i][0])) {
-      begin_section(p, start);
+      begin_section(p, any);
       buf_puts(&p->text, "Reasoning: ");
       buf_puts(&p->text, efforts[i][1]);
       return 0;
@@ -150,7 +151,7 @@ static int put_effort(struct harmony_prompt *p, size_t start, const struct value
   return err_set(err, ERR_INVALID, "%s: reasoning_effort is one of Low, Medium, High", where);
 }
 
-static int put_channels(struct harmony_prompt *p, size_t start, const struct value *content,
+static int put_channels(struct harmony_prompt *p, bool *any, const struct value *content,
                         bool function_tools, const char *where, struct err *err) {
   const struct value *config = value_get(content, "channel_config");
   if (!config || config->kind == VALUE_NULL)
@@ -167,7 +168,7 @@ static int put_channels(struct harmony_prompt *p, size_t start, const struct val
                    where);
   if (valid->u.array.n == 0)
     return 0;
-  begin_section(p, start);
+  begin_section(p, any);
   buf_puts(&p->text, "# Valid channels: ");
   for (size_t i = 0; i < valid->u.array.n; i++) {
     const struct value *channel = &valid->u.array.items[i];
@@ -185,10 +186,11 @@ static int put_channels(struct harmony_prompt *p, size_t start, const struct val
 static int put_system(struct harmony_prompt *p, const struct value *content, bool function_tools,
                       const char *where, struct err *err) {
   size_t start = p->text.len;
-  int rc = put_identity(p, start, content, where, err);
-  rc = rc ? rc : put_effort(p, start, content, where, err);
-  rc = rc ? rc : put_tools_section(p, start, content, where, err);
-  rc = rc ? rc : put_channels(p, start, content, function_tools, where, err);
+  bool any = false;
+  int rc = put_identity(p, &any, content, where, err);
+  rc = rc ? rc : put_effort(p, &any, content, where, err);
+  rc = rc ? rc : put_tools_section(p, &any, content, where, err);
+  rc = rc ? rc : put_channels(p, &any, content, function_tools, where, err);
   end_segment(p, start, false);
   return rc;
 }
@@ -197,12 +199,14 @@ static int put_developer(struct harmony_prompt *p, const struct value *content, 
                          struct err *err) {
   size_t start = p->text.len;
   const struct value *instructions;
+  bool any = false;
   int rc = optional_text(content, "instructions", &instructions, where, err);
   if (!rc && instructions) {
+    begin_section(p, &any);
     buf_puts(&p->text, "# Instructions\n\n");
     buf_put(&p->text, instructions->u.string.data, instructions->u.string.len);
   }
-  rc = rc ? rc : put_tools_section(p, start, content, where, err);
+  rc = rc ? rc : put_tools_section(p, &any, content, where, err);
   end_segment(p, start, false);
   return rc;
 }
@@ -299,16 +303,12 @@ static bool has_function_tools(const struct value *messages) {
 
 /* Analysis in messages before this index is left out; 0: nothing is. */
 static size_t drop_before(const struct value *messages, const struct harmony_options *options) {
-  if (!options->auto_drop_analysis)
+  const struct value *last = NULL; /* of the assistant */
+  for (size_t i = messages->u.array.n; !last && i-- > 0;)
+    if (is(value_get(&messages->u.array.items[i], "role"), "assistant"))
+      last = &messages->u.array.items[i];
+  if (!options->auto_drop_analysis || !is(value_get(last, "channel"), "final"))
     return 0;
-  for (size_t i = messages->u.array.n; i-- > 0;) {
-    const struct value *m = &messages->u.array.items[i];
-    if (!is(value_get(m, "role"), "assistant"))
-      continue;
-    if (!is(value_get(m, "channel"), "final"))
-      return 0;
-    break;
-  }
   for (size_t i = 0; i < messages->u.array.n; i++)
     if (is(value_get(&messages->u.array.items[i], "channel"), "final"))
       return i;

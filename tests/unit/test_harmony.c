@@ -98,6 +98,25 @@ static void modes(void **state) {
   check_text("[]", (struct harmony_options){HARMONY_TRAINING, true}, "");
 }
 
+/* Without an assistant's message nothing is dropped; an empty identity is a section. */
+static void corners(void **state) {
+  (void)state;
+  check_text("[{\"role\":\"user\",\"channel\":\"analysis\",\"content\":\"t\"},"
+             "{\"role\":\"user\",\"channel\":\"final\",\"content\":\"f\"}]",
+             (struct harmony_options){HARMONY_CONVERSATION, true},
+             "<|start|>user<|channel|>analysis<|message|>t<|end|>"
+             "<|start|>user<|channel|>final<|message|>f<|end|>");
+  check_text(
+      "[{\"role\":\"system\",\"content\":[{\"type\":\"system_content\",\"model_identity\":\"\","
+      "\"reasoning_effort\":\"Low\"}]}]",
+      (struct harmony_options){HARMONY_CONVERSATION, true},
+      "<|start|>system<|message|>\n\nReasoning: low<|end|>");
+  check_text("[{\"role\":\"developer\",\"content\":[{\"type\":\"developer_content\","
+             "\"instructions\":\"\"}]}]",
+             (struct harmony_options){HARMONY_CONVERSATION, true},
+             "<|start|>developer<|message|># Instructions\n\n<|end|>");
+}
+
 /* A special token written in a message is no special token; parts stay apart. */
 static void segments(void **state) {
   (void)state;
@@ -180,10 +199,8 @@ static void refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(golden_rows),
-      cmocka_unit_test(modes),
-      cmocka_unit_test(segments),
-      cmocka_unit_test(refusals),
+      cmocka_unit_test(golden_rows), cmocka_unit_test(modes),    cmocka_unit_test(corners),
+      cmocka_unit_test(segments),    cmocka_unit_test(refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
