@@ -48,6 +48,7 @@ struct message {
   size_t number; /* from 1, for errors */
   const struct value *role, *content;
   const struct value *name, *recipient, *channel, *content_type; /* NULL: absent */
+  bool dropped; /* it must be well formed, but need not make sense */
 };
 
 static bool is(const struct value *v, const char *text) {
@@ -84,8 +85,6 @@ static int read_message(const struct value *v, size_t number, struct message *m,
   rc = rc ? rc : optional_text(v, "recipient", &m->recipient, where, err);
   rc = rc ? rc : optional_text(v, "channel", &m->channel, where, err);
   rc = rc ? rc : optional_text(v, "content_type", &m->content_type, where, err);
-  if (!rc && is(m->role, "tool") && !m->name)
-    rc = err_set(err, ERR_INVALID, "%s: Tools should have a name! (its name is missing)", where);
   return rc;
 }
 
@@ -221,9 +220,9 @@ static int put_part(struct harmony_prompt *p, const struct message *m, const str
     put_text(p, "", text);
     return 0;
   }
-  if (system && !is(m->role, "system"))
+  if (system && !m->dropped && !is(m->role, "system"))
     return err_set(err, ERR_INVALID, "%s: system_content belongs in a system message", where);
-  if (developer && !is(m->role, "developer"))
+  if (developer && !m->dropped && !is(m->role, "developer"))
     return err_set(err, ERR_INVALID, "%s: developer_content belongs in a developer message", where);
   if (system)
     return put_system(p, part, function_tools, where, err);
@@ -241,7 +240,7 @@ static int put_part(struct harmony_prompt *p, const struct message *m, const str
 
 static void put_header(struct harmony_prompt *p, const struct message *m) {
   put_special(p, "<|start|>");
-  if (is(m->role, "tool")) {
+  if (is(m->role, "tool")) { /* the name stands alone */
     put_text(p, "", m->name);
   } else {
     put_text(p, "", m->role);
@@ -270,6 +269,9 @@ static void put_header(struct harmony_prompt *p, const struct message *m) {
 
 static int put_message(struct harmony_prompt *p, const struct message *m, bool function_tools,
                        struct err *err) {
+  if (!m->dropped && is(m->role, "tool") && !m->name)
+    return err_set(err, ERR_INVALID, "message %zu: Tools should have a name! (its name is missing)",
+                   m->number);
   put_header(p, m);
   put_special(p, "<|message|>");
   if (m->content->kind == VALUE_STRING) {
@@ -325,11 +327,17 @@ int harmony_render(struct harmony_prompt *p, const struct value *messages,
   size_t drop = drop_before(messages, options);
   struct message m = {.number = 0};
   for (size_t i = 0; i < messages->u.array.n; i++) {
+    size_t n = p->n, len = p->text.len;
     int rc = read_message(&messages->u.array.items[i], i + 1, &m, err);
-    if (!rc && !(i < drop && is(m.channel, "analysis")))
-      rc = put_message(p, &m, function_tools, err);
+    m.dropped = i < drop && is(m.channel, "analysis");
+    rc = rc ? rc : put_message(p, &m, function_tools, err);
     if (rc)
       return rc;
+    if (m.dropped) {
+      p->n = n;
+      p->text.len = len;
+      p->text.data[len] = '\0';
+    }
   }
   if (options->mode == HARMONY_COMPLETION) {
     put_special(p, "<|start|>");
