@@ -20,7 +20,7 @@ LDFLAGS += -pthread $(SAN)
 # System headers count as such (-isystem), so that our warnings speak of our code alone.
 PKGS := lua5.4 libuv libcurl openssl
 SYS_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) 2>/dev/null)) -isystem /usr/share/include/llhttp -isystem /usr/include/llhttp
-SYS_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -llua5.4-cjson -lxxhash -lm -ldl
+SYS_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -llua5.4-cjson -lxxhash -lpcre2-8 -lm -ldl
 
 LLHTTP_DIR := /usr/share/llhttp
 LLHTTP_OBJS := $(patsubst %,$(BUILD)/llhttp/%.o,llhttp api http)

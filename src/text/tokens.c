@@ -1,9 +1,13 @@
-/* tokens.c: the table of tokenizers and the one that is built in; see tokens.h. */
+/* tokens.c: opening tokenizers, the calls that dispatch, and the one that is built in; see
+ * tokens.h. */
 #include "text/tokens.h"
 
-#include "base/mem.h"
-
 #include <string.h>
+
+#include "base/mem.h"
+#include "text/tokenizer.h"
+
+#define SHORT_TEXT 4096 /* bytes up to which a passing encoder does without a memo */
 
 void tokens_list_reserve(struct tokens_list *list, size_t n) {
   if (n <= list->cap - list->n)
@@ -21,10 +25,10 @@ void tokens_list_free(struct tokens_list *list) {
   *list = (struct tokens_list){0};
 }
 
-static int bytes_encode(const struct tokens *t, const char *text, size_t len,
-                        const struct tokens_options *options, struct tokens_list *out,
+static int bytes_encode(const struct tokens *t, struct tokens_encoder *e, const char *text,
+                        size_t len, const struct tokens_options *options, struct tokens_list *out,
                         struct err *err) {
-  (void)t, (void)options, (void)err;
+  (void)t, (void)e, (void)options, (void)err;
   tokens_list_reserve(out, len);
   for (size_t i = 0; i < len; i++)
     out->ids[out->n + i] = (unsigned char)text[i];
@@ -32,9 +36,10 @@ static int bytes_encode(const struct tokens *t, const char *text, size_t len,
   return 0;
 }
 
-static int bytes_count(const struct tokens *t, const char *text, size_t len,
-                       const struct tokens_options *options, size_t *out, struct err *err) {
-  (void)t, (void)text, (void)options, (void)err;
+static int bytes_count(const struct tokens *t, struct tokens_encoder *e, const char *text,
+                       size_t len, const struct tokens_options *options, size_t *out,
+                       struct err *err) {
+  (void)t, (void)e, (void)text, (void)options, (void)err;
   *out = len;
   return 0;
 }
@@ -69,9 +74,34 @@ int tokens_open(const char *name, const struct tokens **out, struct err *err) {
       *out = &builtin[i];
   if (*out)
     return 0;
+  if (strpbrk(name, "/."))
+    return tokens_load(name, NULL, out, err);
   return err_set(err, ERR_UNSUPPORTED,
-                 "tokenizer \"%s\": this version knows \"bytes\" alone (one byte, one token)",
-                 name);
+                 "tokenizer \"%s\": give \"bytes\" (one byte, one token), or the path of a "
+                 "tokenizer.json or of a folder that holds one (./%s when it lies here)",
+                 name, name);
+}
+
+int tokens_load_text(const char *name, const char *text, size_t len, const char *family,
+                     const struct tokens **out, struct err *err) {
+  struct tokenizer *t = tokenizer_new(name);
+  *out = NULL;
+  int rc = family ? rankfile_load(t, text, len, family, err) : tokenjson_load(t, text, len, err);
+  if (!rc)
+    rc = tokenizer_finish(t, err);
+  if (!rc) {
+    *out = &t->base;
+    return 0;
+  }
+  (void)err_prefix(err, "%s", name);
+  tokens_close(&t->base);
+  return rc;
+}
+
+const struct tokens *tokens_ref(const struct tokens *t) {
+  if (t->ops->ref)
+    t->ops->ref((struct tokens *)t);
+  return t;
 }
 
 void tokens_close(const struct tokens *t) {
@@ -79,16 +109,57 @@ void tokens_close(const struct tokens *t) {
     t->ops->close((struct tokens *)t);
 }
 
+/* Kinds without an encoder of their own get the plain one. */
+static struct tokens_encoder *encoder_for(const struct tokens *t, bool lasting) {
+  if (t->ops->encoder_new)
+    return t->ops->encoder_new(t, lasting);
+  struct tokens_encoder *e = MEM_NEW(struct tokens_encoder);
+  e->tokens = t;
+  return e;
+}
+
+struct tokens_encoder *tokens_encoder_new(const struct tokens *t) {
+  return encoder_for(t, true);
+}
+
+void tokens_encoder_delete(struct tokens_encoder *e) {
+  if (e && e->tokens->ops->encoder_delete)
+    e->tokens->ops->encoder_delete(e);
+  else
+    mem_free(e);
+}
+
 static const struct tokens_options off = {0};
+
+int tokens_encoder_encode(struct tokens_encoder *e, const char *text, size_t len,
+                          const struct tokens_options *options, struct tokens_list *out,
+                          struct err *err) {
+  return e->tokens->ops->encode(e->tokens, e, text, len, options ? options : &off, out, err);
+}
+
+int tokens_encoder_count(struct tokens_encoder *e, const char *text, size_t len,
+                         const struct tokens_options *options, size_t *out, struct err *err) {
+  return e->tokens->ops->count(e->tokens, e, text, len, options ? options : &off, out, err);
+}
 
 int tokens_encode(const struct tokens *t, const char *text, size_t len,
                   const struct tokens_options *options, struct tokens_list *out, struct err *err) {
-  return t->ops->encode(t, text, len, options ? options : &off, out, err);
+  if (!t->ops->encoder_new)
+    return t->ops->encode(t, NULL, text, len, options ? options : &off, out, err);
+  struct tokens_encoder *e = encoder_for(t, len > SHORT_TEXT);
+  int rc = tokens_encoder_encode(e, text, len, options, out, err);
+  tokens_encoder_delete(e);
+  return rc;
 }
 
 int tokens_count(const struct tokens *t, const char *text, size_t len,
                  const struct tokens_options *options, size_t *out, struct err *err) {
-  return t->ops->count(t, text, len, options ? options : &off, out, err);
+  if (!t->ops->encoder_new)
+    return t->ops->count(t, NULL, text, len, options ? options : &off, out, err);
+  struct tokens_encoder *e = encoder_for(t, len > SHORT_TEXT);
+  int rc = tokens_encoder_count(e, text, len, options, out, err);
+  tokens_encoder_delete(e);
+  return rc;
 }
 
 int tokens_decode(const struct tokens *t, const uint32_t *ids, size_t n, struct buf *out,

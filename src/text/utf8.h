@@ -37,6 +37,24 @@ static inline unsigned utf8_decode(const char *p, const char *end, uint32_t *cp)
   return *cp >= 0x10000 && *cp <= 0x10ffff ? 4 : 0;
 }
 
+/* Decodes the sequence at *p and steps over it; the text is known to be valid there. */
+static inline uint32_t utf8_take(const char **p) {
+  const unsigned char *s = (const unsigned char *)*p;
+  unsigned n = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+  *p += n;
+  switch (n) {
+  case 1:
+    return s[0];
+  case 2:
+    return (uint32_t)(s[0] & 0x1f) << 6 | (s[1] & 0x3fu);
+  case 3:
+    return (uint32_t)(s[0] & 0x0f) << 12 | (uint32_t)(s[1] & 0x3f) << 6 | (s[2] & 0x3fu);
+  default:
+    return (uint32_t)(s[0] & 0x07) << 18 | (uint32_t)(s[1] & 0x3f) << 12 |
+           (uint32_t)(s[2] & 0x3f) << 6 | (s[3] & 0x3fu);
+  }
+}
+
 /* Writes cp (a scalar value: no surrogate) as 1..4 bytes and returns how many. */
 static inline unsigned utf8_encode(uint32_t cp, char out[4]) {
   if (cp < 0x80) {

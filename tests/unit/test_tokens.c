@@ -15,6 +15,9 @@ static void test_open(void **state) {
   assert_null(t);
   check_has(err.text, "\"gpt2\"");
   check_has(err.text, "\"bytes\"");
+  check_has(err.text, "tokenizer.json");
+  assert_int_equal(tokens_open("./no-such-folder", &t, &err), ERR_NOT_FOUND);
+  check_has(err.text, "./no-such-folder");
 }
 
 static void test_encode(void **state) {
@@ -46,6 +49,12 @@ static void test_encode(void **state) {
   assert_int_equal(text.len, 5);
   buf_free(&text);
 
+  struct tokens_encoder *e = tokens_encoder_new(t); /* the built-in one has one too */
+  check_ok(tokens_encoder_count(e, "abc", 3, NULL, &n, &err), &err);
+  assert_int_equal(n, 3);
+  tokens_encoder_delete(e);
+  tokens_encoder_delete(NULL);
+  assert_ptr_equal(tokens_ref(t), t);
   for (size_t i = 0; i < 1000; i++)
     check_ok(tokens_encode(t, "xyz", 3, NULL, &list, &err), &err);
   assert_int_equal(list.n, 3005);

@@ -1,0 +1,466 @@
+/* bpe_merge.c: pieces of text to ids.
+ *
+ * A piece is looked up in the thread's memo first; else it becomes symbols (bytes or characters)
+ * that are merged: in a small array while it is short, with a heap when it is long. Where a
+ * vocabulary has no pre-tokenizer the text is cut at places no merge can reach across, so that the
+ * memo works there too. Nothing is allocated per piece. */
+#include "text/bpe.h"
+
+#include "base/mem.h"
+#include "text/bpe_impl.h"
+#include "text/utf8.h"
+
+#define SMALL 128             /* symbols up to which the array is scanned for the lowest rank */
+#define MEMO_BITS 15          /* entries of 32 bytes */
+#define MEMO_KEY 15           /* bytes of the longest piece remembered */
+#define MORE_MAX (1u << 18)   /* ids kept for pieces of more than three */
+#define KEEP_BYTES (4u << 20) /* a long piece's memory is given back above this */
+
+struct memo {
+  uint64_t lo, hi; /* the piece's bytes, its length in the top one */
+  uint32_t n;
+  uint32_t ids[3]; /* more than three: ids[0] is the place in `more` */
+};
+
+#define LONG_BITS 12 /* entries of 64 bytes */
+#define LONG_KEY 31  /* bytes of the longest piece in them */
+
+struct memo_long {
+  uint64_t key[4]; /* the piece's bytes, its length in the top one */
+  uint32_t n;
+  uint32_t ids[7]; /* pieces of more ids are not remembered */
+};
+
+struct symbol {
+  uint32_t id, prev, next;
+  uint32_t rank; /* of the pair that begins here; BPE_NONE: none */
+};
+
+struct bpe_scratch {
+  struct memo *memo; /* NULL: none */
+  struct memo_long *memo_long;
+  uint32_t *more;
+  size_t n_more, cap_more;
+  struct symbol *symbols; /* of a long piece */
+  uint64_t *heap;         /* rank << 32 | place */
+  uint32_t *first;        /* its symbols before merging */
+  size_t cap;
+};
+
+struct bpe_scratch *bpe_scratch_new(const struct bpe *b, bool with_memo) {
+  (void)b;
+  struct bpe_scratch *s = MEM_NEW(struct bpe_scratch);
+  if (with_memo) {
+    s->memo = mem_calloc((size_t)1 << MEMO_BITS, sizeof *s->memo);
+    s->memo_long = mem_calloc((size_t)1 << LONG_BITS, sizeof *s->memo_long);
+  }
+  return s;
+}
+
+static void drop_long(struct bpe_scratch *s) {
+  mem_free(s->symbols);
+  mem_free(s->heap);
+  mem_free(s->first);
+  s->symbols = NULL;
+  s->heap = NULL;
+  s->first = NULL;
+  s->cap = 0;
+}
+
+void bpe_scratch_delete(struct bpe_scratch *s) {
+  if (!s)
+    return;
+  drop_long(s);
+  mem_free(s->memo);
+  mem_free(s->memo_long);
+  mem_free(s->more);
+  mem_free(s);
+}
+
+/* Unknown characters on their way to one token or several: the reference's rule, with its order. */
+struct unknown {
+  bool pending;
+};
+
+static size_t put_unknown(const struct bpe *b, struct unknown *u, uint32_t *ids, size_t n) {
+  if (b->unk == BPE_NONE)
+    return n;
+  if (u->pending && !b->fuse_unk)
+    ids[n++] = b->unk;
+  u->pending = true;
+  return n;
+}
+
+static size_t end_unknown(const struct bpe *b, struct unknown *u, uint32_t *ids, size_t n) {
+  if (u->pending)
+    ids[n++] = b->unk;
+  u->pending = false;
+  return n;
+}
+
+/* The byte tokens of a character, when all of them exist. */
+static size_t put_fallback(const struct bpe *b, const char *p, unsigned len, uint32_t *ids,
+                           size_t n) {
+  for (unsigned i = 0; i < len; i++)
+    if (b->byte_id[(unsigned char)p[i]] == BPE_NONE)
+      return n;
+  for (unsigned i = 0; i < len; i++)
+    ids[n++] = b->byte_id[(unsigned char)p[i]];
+  return n;
+}
+
+size_t bpe_symbols(const struct bpe *b, const char *piece, size_t len, uint32_t *ids) {
+  const char *p = piece, *end = piece + len;
+  struct unknown u = {0};
+  size_t n = 0;
+  if (b->bytes && b->fallback_all) {
+    for (; n < len; n++)
+      ids[n] = b->byte_id[(unsigned char)piece[n]];
+    return n;
+  }
+  while (p < end) {
+    const char *here = p;
+    uint32_t id = b->bytes ? b->byte_id[(unsigned char)*p++] : bpe_char_id(b, utf8_take(&p));
+    size_t before = n;
+    if (id != BPE_NONE) {
+      n = end_unknown(b, &u, ids, n);
+      ids[n++] = id;
+    } else if (b->bytes || !b->byte_fallback ||
+               (n = put_fallback(b, here, (unsigned)(p - here), ids, n)) == before) {
+      n = put_unknown(b, &u, ids, n);
+    }
+  }
+  return end_unknown(b, &u, ids, n);
+}
+
+static inline uint32_t rank_of(const struct bpe *b, uint32_t left, uint32_t right, uint32_t *made) {
+  const struct bpe_pair *p = bpe_pair_at(b, left, right);
+  *made = p ? p->id : BPE_NONE;
+  return p ? p->rank : BPE_NONE;
+}
+
+/* Merges n <= SMALL symbols in place; returns how many are left. */
+static size_t merge_small(const struct bpe *b, uint32_t *ids, size_t n) {
+  uint32_t ranks[SMALL], made[SMALL];
+  if (n < 2)
+    return n;
+  for (size_t i = 0; i + 1 < n; i++)
+    ranks[i] = rank_of(b, ids[i], ids[i + 1], &made[i]);
+  while (n > 1) {
+    size_t at = 0;
+    uint32_t best = ranks[0];
+    for (size_t i = 1; i + 1 < n; i++)
+      if (ranks[i] < best) {
+        best = ranks[i];
+        at = i;
+      }
+    if (best == BPE_NONE)
+      break;
+    ids[at] = made[at];
+    n--;
+    size_t tail = n - at - 1; /* symbols behind the new one */
+    memmove(ids + at + 1, ids + at + 2, tail * sizeof *ids);
+    if (tail) {
+      memmove(ranks + at + 1, ranks + at + 2, (tail - 1) * sizeof *ranks);
+      memmove(made + at + 1, made + at + 2, (tail - 1) * sizeof *made);
+      ranks[at] = rank_of(b, ids[at], ids[at + 1], &made[at]);
+    }
+    if (at)
+      ranks[at - 1] = rank_of(b, ids[at - 1], ids[at], &made[at - 1]);
+  }
+  return n;
+}
+
+static void sift_down(uint64_t *heap, size_t n, size_t i) {
+  uint64_t x = heap[i];
+  for (size_t child; (child = 2 * i + 1) < n; i = child) {
+    if (child + 1 < n && heap[child + 1] < heap[child])
+      child++;
+    if (heap[child] >= x)
+      break;
+    heap[i] = heap[child];
+  }
+  heap[i] = x;
+}
+
+static void push(uint64_t *heap, size_t *n, uint64_t x) {
+  size_t i = (*n)++;
+  for (; i && heap[(i - 1) / 2] > x; i = (i - 1) / 2)
+    heap[i] = heap[(i - 1) / 2];
+  heap[i] = x;
+}
+
+/* Sets the rank of the pair at `at`, and puts it on the heap when there is one. */
+static void rank_pair(const struct bpe *b, struct symbol *y, uint32_t at, uint64_t *heap,
+                      size_t *n) {
+  uint32_t made;
+  y[at].rank = y[at].next == BPE_NONE ? BPE_NONE : rank_of(b, y[at].id, y[y[at].next].id, &made);
+  if (y[at].rank != BPE_NONE)
+    push(heap, n, (uint64_t)y[at].rank << 32 | at);
+}
+
+/* Merges n symbols ids[0..n) in place with a heap of pairs. A pair that has changed since it went
+ * on the heap is known by its rank: no pair of the same place comes back with an old one, because
+ * what it would make has grown. At most one pair a place is there at the start and two a merge are
+ * added, so the heap has room for 3n. */
+static size_t merge_long(const struct bpe *b, struct bpe_scratch *s, uint32_t *ids, size_t n) {
+  struct symbol *y = s->symbols;
+  uint64_t *heap = s->heap;
+  size_t n_heap = 0;
+  for (size_t i = 0; i < n; i++)
+    y[i] = (struct symbol){ids[i], i ? (uint32_t)i - 1 : BPE_NONE,
+                           i + 1 < n ? (uint32_t)i + 1 : BPE_NONE, BPE_NONE};
+  for (size_t i = 0; i + 1 < n; i++) {
+    uint32_t made;
+    if ((y[i].rank = rank_of(b, ids[i], ids[i + 1], &made)) != BPE_NONE)
+      heap[n_heap++] = (uint64_t)y[i].rank << 32 | i;
+  }
+  for (size_t i = n_heap / 2; i-- > 0;)
+    sift_down(heap, n_heap, i);
+  while (n_heap) {
+    uint32_t at = (uint32_t)heap[0], rank = (uint32_t)(heap[0] >> 32), made;
+    heap[0] = heap[--n_heap];
+    sift_down(heap, n_heap, 0);
+    if (y[at].rank != rank)
+      continue;
+    uint32_t right = y[at].next;
+    (void)rank_of(b, y[at].id, y[right].id, &made);
+    y[at].id = made;
+    y[at].next = y[right].next;
+    y[right].rank = BPE_NONE;
+    if (y[at].next != BPE_NONE)
+      y[y[at].next].prev = at;
+    rank_pair(b, y, at, heap, &n_heap);
+    if (y[at].prev != BPE_NONE)
+      rank_pair(b, y, y[at].prev, heap, &n_heap);
+  }
+  size_t out = 0;
+  for (uint32_t i = 0; i != BPE_NONE; i = y[i].next)
+    ids[out++] = y[i].id;
+  return out;
+}
+
+static void reserve_long(struct bpe_scratch *s, size_t n) {
+  if (n <= s->cap)
+    return;
+  drop_long(s);
+  s->symbols = mem_resize(NULL, n, sizeof *s->symbols);
+  s->heap = mem_resize(NULL, n * 3, sizeof *s->heap);
+  s->first = mem_resize(NULL, n, sizeof *s->first);
+  s->cap = n;
+}
+
+/* Symbols and merges, nothing remembered. `whole`: a piece, not a part that was cut out of one. */
+static void encode_fresh(const struct bpe *b, struct bpe_scratch *s, const char *piece, size_t len,
+                         bool whole, struct tokens_list *out) {
+  if (whole && b->ignore_merges) {
+    uint32_t id = bpe_find(b, piece, len);
+    if (id != BPE_NONE) {
+      out->ids[out->n++] = id;
+      return;
+    }
+  }
+  if (len <= SMALL) {
+    uint32_t *ids = out->ids + out->n; /* room for len was made */
+    size_t n = bpe_symbols(b, piece, len, ids);
+    out->n += merge_small(b, ids, n);
+    return;
+  }
+  reserve_long(s, len);
+  size_t n = bpe_symbols(b, piece, len, s->first);
+  if (n)
+    n = merge_long(b, s, s->first, n);
+  memcpy(out->ids + out->n, s->first, n * sizeof *s->first);
+  out->n += n;
+  if (s->cap > KEEP_BYTES / sizeof *s->symbols)
+    drop_long(s);
+}
+
+static void remember(struct bpe_scratch *s, struct memo *set, uint64_t lo, uint64_t hi,
+                     const uint32_t *ids, size_t n) {
+  struct memo fresh = {.lo = lo, .hi = hi, .n = (uint32_t)n};
+  if (n <= 3) {
+    memcpy(fresh.ids, ids, n * sizeof *ids);
+  } else {
+    if (s->n_more + n > MORE_MAX) { /* begin again: what is in use comes back */
+      memset(s->memo, 0, sizeof *s->memo << MEMO_BITS);
+      s->n_more = 0;
+    }
+    if (s->n_more + n > s->cap_more) {
+      s->cap_more = s->cap_more ? s->cap_more * 2 : 1024;
+      s->more = mem_resize(s->more, s->cap_more, sizeof *s->more);
+    }
+    memcpy(s->more + s->n_more, ids, n * sizeof *ids);
+    fresh.ids[0] = (uint32_t)s->n_more;
+    s->n_more += n;
+  }
+  set[1] = set[0];
+  set[0] = fresh;
+}
+
+/* One piece or part of 1..MEMO_KEY bytes; 16 may be read at `readable`. A part is not the same
+ * entry as a piece where pieces that are tokens are left alone. */
+static inline void encode_short(const struct bpe *b, struct bpe_scratch *s, const char *piece,
+                                size_t len, bool whole, const char *readable,
+                                struct tokens_list *out) {
+  uint64_t lo, hi;
+  memcpy(&lo, readable, 8);
+  memcpy(&hi, readable + 8, 8);
+  if (len < 8) {
+    lo &= (UINT64_C(1) << len * 8) - 1;
+    hi = 0;
+  } else {
+    hi &= (UINT64_C(1) << (len - 8) * 8) - 1;
+  }
+  hi |= (uint64_t)(len | (whole || !b->ignore_merges ? 0 : 0x80)) << 56;
+  uint64_t hash = (lo ^ (hi * UINT64_C(0xff51afd7ed558ccd))) * UINT64_C(0x9e3779b97f4a7c15);
+  struct memo *set = &s->memo[(hash >> (64 - MEMO_BITS)) & ~UINT64_C(1)], *m = set;
+  if (m->lo != lo || m->hi != hi) {
+    m++;
+    if (m->lo != lo || m->hi != hi) {
+      size_t before = out->n;
+      encode_fresh(b, s, piece, len, whole, out);
+      remember(s, set, lo, hi, out->ids + before, out->n - before);
+      return;
+    }
+  }
+  uint32_t *ids = out->ids + out->n;
+  if (m->n <= 3) {
+    ids[0] = m->ids[0];
+    ids[1] = m->ids[1];
+    ids[2] = m->ids[2];
+  } else {
+    memcpy(ids, s->more + m->ids[0], m->n * sizeof *ids);
+  }
+  out->n += m->n;
+}
+
+/* A piece or part that is not cut further; bytes may be read up to `end`. */
+static inline void encode_part(const struct bpe *b, struct bpe_scratch *s, const char *piece,
+                               size_t len, bool whole, const char *end, struct tokens_list *out) {
+  if (out->cap - out->n < len + 3)
+    tokens_list_reserve(out, len + 3);
+  if (len > MEMO_KEY || !s->memo) {
+    encode_fresh(b, s, piece, len, whole, out);
+  } else if (end - piece >= 16) {
+    encode_short(b, s, piece, len, whole, piece, out);
+  } else {
+    char copy[16] = {0};
+    memcpy(copy, piece, len);
+    encode_short(b, s, piece, len, whole, copy, out);
+  }
+}
+
+/* A long piece, cut where nothing can be merged across. A character without a token keeps its
+ * neighbours unless it surely becomes byte tokens. */
+static void encode_cut(const struct bpe *b, struct bpe_scratch *s, const char *text, size_t len,
+                       const char *readable, struct tokens_list *out) {
+  if (b->ignore_merges) {
+    uint32_t id = bpe_find(b, text, len);
+    if (id != BPE_NONE) {
+      tokens_list_reserve(out, 1);
+      out->ids[out->n++] = id;
+      return;
+    }
+  }
+  const char *p = text, *end = text + len, *from = text;
+  bool sure = b->fallback_all && (b->bytes || b->byte_fallback);
+  uint32_t last = utf8_take(&p);
+  bool last_known = sure || bpe_char_id(b, last) != BPE_NONE;
+  while (p < end) {
+    const char *here = p;
+    uint32_t cp = utf8_take(&p);
+    bool known = sure || bpe_char_id(b, cp) != BPE_NONE;
+    if (known && last_known && bpe_may_cut(b, last, cp, here)) {
+      encode_part(b, s, from, (size_t)(here - from), false, readable, out);
+      from = here;
+    }
+    last = cp;
+    last_known = known;
+  }
+  encode_part(b, s, from, (size_t)(end - from), from == text, readable, out);
+}
+
+/* A piece longer than the first memo takes. */
+static void encode_long(const struct bpe *b, struct bpe_scratch *s, const char *piece, size_t len,
+                        const char *end, struct tokens_list *out) {
+  if (b->cuts)
+    encode_cut(b, s, piece, len, end, out);
+  else
+    encode_part(b, s, piece, len, true, end, out);
+}
+
+/* The same for one that the second memo takes. */
+static void encode_medium(const struct bpe *b, struct bpe_scratch *s, const char *piece, size_t len,
+                          const char *end, struct tokens_list *out) {
+  uint64_t key[4] = {0};
+  memcpy(key, piece, len);
+  key[3] |= (uint64_t)len << 56;
+  uint64_t hash = (key[0] * 3 ^ key[1] * 5 ^ key[2] * 7 ^ key[3]) * UINT64_C(0x9e3779b97f4a7c15);
+  struct memo_long *m = &s->memo_long[hash >> (64 - LONG_BITS)];
+  if (memcmp(m->key, key, sizeof key) == 0) {
+    tokens_list_reserve(out, 7);
+    memcpy(out->ids + out->n, m->ids, sizeof m->ids);
+    out->n += m->n;
+    return;
+  }
+  size_t before = out->n;
+  encode_long(b, s, piece, len, end, out);
+  if (out->n - before > 7)
+    return;
+  memcpy(m->key, key, sizeof key);
+  m->n = (uint32_t)(out->n - before);
+  memcpy(m->ids, out->ids + before, m->n * sizeof *m->ids);
+}
+
+static inline void encode_piece(const struct bpe *b, struct bpe_scratch *s, const char *piece,
+                                size_t len, const char *end, struct tokens_list *out) {
+  if (len <= MEMO_KEY)
+    encode_part(b, s, piece, len, true, end, out);
+  else if (len <= LONG_KEY && s->memo_long)
+    encode_medium(b, s, piece, len, end, out);
+  else
+    encode_long(b, s, piece, len, end, out);
+}
+
+void bpe_encode(const struct bpe *b, struct bpe_scratch *s, const char *piece, size_t len,
+                struct tokens_list *out) {
+  if (len)
+    encode_piece(b, s, piece, len, piece + len, out);
+}
+
+void bpe_encode_pieces(const struct bpe *b, struct bpe_scratch *s, const char *text, size_t len,
+                       size_t from, const uint32_t *ends, size_t n, struct tokens_list *out) {
+  const char *end = text + len;
+  for (size_t i = 0; i < n; i++) {
+    encode_piece(b, s, text + from, ends[i] - from, end, out);
+    from = ends[i];
+  }
+}
+
+void bpe_encode_plain(const struct bpe *b, const char *piece, size_t len, struct tokens_list *out) {
+  tokens_list_reserve(out, len);
+  uint32_t *ids = out->ids + out->n, whole = b->ignore_merges ? bpe_find(b, piece, len) : BPE_NONE;
+  if (whole != BPE_NONE) {
+    out->ids[out->n++] = whole;
+    return;
+  }
+  size_t n = bpe_symbols(b, piece, len, ids);
+  for (;;) {
+    const struct bpe_pair *best = NULL;
+    size_t at = 0;
+    for (size_t i = 0; i + 1 < n; i++) {
+      const struct bpe_pair *p = bpe_pairs_find(b, ids[i], ids[i + 1]);
+      if (p && (!best || p->rank < best->rank)) {
+        best = p;
+        at = i;
+      }
+    }
+    if (!best)
+      break;
+    ids[at] = best->id;
+    memmove(ids + at + 1, ids + at + 2, (n - at - 2) * sizeof *ids);
+    n--;
+  }
+  out->n += n;
+}
