@@ -275,12 +275,9 @@ end
 -- The collector at full stress: a step with every allocation, and a whole cycle now and then.
 local function stressed(fn)
   collectgarbage("incremental", 1, 1000, 4)
-  debug.sethook(function()
-    collectgarbage()
-    core.check_limit()
-  end, "", 20000)
+  core.stress(true)
   local ok, err = pcall(fn)
-  debug.sethook()
+  core.stress(false)
   collectgarbage("incremental", 200, 100, 13)
   if not ok then
     error(err, 0)

@@ -192,7 +192,7 @@ static int core_runs(lua_State *L) {
 }
 
 /* limited(seconds, fn, handler) -> true, or false and the error value: fn() with so much CPU time;
- * check_limit(): for a hook that takes the place of the one that watches over it. */
+ * stress(on): whether whole collections run all the time in there. */
 static int core_limited(lua_State *L) {
   double seconds = luaL_checknumber(L, 1);
   luaL_argcheck(L, seconds > 0 && seconds < 1e9, 1, "out of range");
@@ -207,14 +207,14 @@ static int core_limited(lua_State *L) {
   lua_insert(L, -2);
   return 2;
 }
-static int core_check_limit(lua_State *L) {
-  bind_limit_check(L);
+static int core_stress(lua_State *L) {
+  bind_limit_stress(L, lua_toboolean(L, 1));
   return 0;
 }
 
 static const luaL_Reg functions[] = {
     {"limited", core_limited},
-    {"check_limit", core_check_limit},
+    {"stress", core_stress},
     {"is_vu", core_is_vu},
     {"runs", core_runs},
     {"shown", core_shown},

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "bind/chunk.h"
 #include "run/state.h"
 
 #define HOOK_COUNT 20000
@@ -13,7 +14,7 @@
 struct limit {
   uint64_t deadline_ns; /* of the thread's CPU time; 0 = none */
   double seconds;
-  bool stopped;
+  bool stopped, stress;
   char text[1200];
 };
 
@@ -62,6 +63,8 @@ void bind_limit_check(lua_State *L) {
 static void on_count(lua_State *L, lua_Debug *ar) {
   (void)ar;
   const struct limit *l = find(L);
+  if (l && l->stress && !bind_collector_held(L))
+    lua_gc(L, LUA_GCCOLLECT);
   if (l && (l->stopped || (l->deadline_ns && clock_thread_cpu_ns() >= l->deadline_ns)))
     lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_COUNT_STOPPED);
   bind_limit_check(L);
@@ -71,8 +74,13 @@ static void start(lua_State *L, struct limit *l, double seconds) {
   l->seconds = seconds;
   l->deadline_ns = clock_thread_cpu_ns() + (uint64_t)(seconds * 1e9);
   l->stopped = false;
-  if (!lua_gethook(L) || lua_gethook(L) == on_count) /* else it calls bind_limit_check itself */
+  if (!lua_gethook(L) ||
+      lua_gethook(L) == on_count) /* a script may use the hook for its own ends */
     lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_COUNT);
+}
+
+void bind_limit_stress(lua_State *L, bool stress) {
+  make(L)->stress = stress;
 }
 
 void bind_limit_set(lua_State *L, double seconds) {

@@ -15,8 +15,10 @@ MAY_RAISE void bind_limit_set(lua_State *L, double seconds);
  * given back to the limit around it. Pushes nothing and returns true, or false with the error
  * value; `handler` is the stack index of a message handler or 0, and is left out for a stop. */
 MAY_RAISE bool bind_limit_call(lua_State *L, double seconds, int handler);
-/* For scripts that need the hook for something else: what the count hook does. */
+/* What the count hook does, for C functions that take long. */
 MAY_RAISE void bind_limit_check(lua_State *L);
+/* Whether the hook also runs whole collections, which finds what a binding forgot to hold. */
+MAY_RAISE void bind_limit_stress(lua_State *L, bool stress);
 /* Whether a limit was ever set in this state. */
 bool bind_limit_known(lua_State *L);
 

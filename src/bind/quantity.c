@@ -73,7 +73,6 @@ static int core_rate(lua_State *L) {
 static int core_number(lua_State *L) {
   const char *what = luaL_checkstring(L, 2);
   double least = luaL_optnumber(L, 3, -HUGE_VAL), most = luaL_optnumber(L, 4, HUGE_VAL);
-  lua_settop(L, 1);
   double x = lua_tonumber(L, 1);
   if (lua_type(L, 1) != LUA_TNUMBER || !isfinite(x))
     bind_raise(L, "%s must be a %snumber, got %s", what,
@@ -82,7 +81,9 @@ static int core_number(lua_State *L) {
     bind_raise(L, "%s must be at least %g, got %s", what, least, bind_shown(L, 1));
   if (x > most)
     bind_raise(L, "%s must be at most %g, got %s", what, most, bind_shown(L, 1));
-  if (!lua_isinteger(L, 1))
+  if (lua_isinteger(L, 1))
+    lua_pushvalue(L, 1);
+  else
     lua_pushnumber(L, x + 0.0);
   return 1;
 }
@@ -92,7 +93,6 @@ static int core_whole(lua_State *L) {
   const char *what = luaL_checkstring(L, 2);
   lua_Integer least = luaL_checkinteger(L, 3), most = luaL_optinteger(L, 4, LUA_MAXINTEGER);
   int whole;
-  lua_settop(L, 1);
   lua_Integer n = lua_tointegerx(L, 1, &whole);
   bool number = lua_type(L, 1) == LUA_TNUMBER;
   if (number && isfinite(lua_tonumber(L, 1)) && lua_tonumber(L, 1) > (double)most)
