@@ -16,6 +16,8 @@
 #include "out/verdict.h"
 
 #define SIM_START_NS (20 * NS_PER_S)
+static const int late_signals[] = {SIGINT, SIGTERM, SIGHUP};
+
 #define LAST_SECONDS 120 /* for the report of a run that lost a worker */
 
 static int usage(const struct err *err) {
@@ -219,6 +221,35 @@ static NORETURN void leave(struct runjob *job, int status) {
   _exit(run_options_bisect(job->argc, job->argv) ? verdict_bisect(status) : status);
 }
 
+static void on_last_signal(int number) {
+  (void)number;
+  _exit(EXIT_INTERRUPTED);
+}
+
+/* Neither may allocate: they interrupt whatever runs. */
+static void on_late_signal(int number) {
+  static const char text[] =
+      "perigee run: the report is being written; once more ends it as it is\n";
+  (void)number;
+  if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+    _exit(EXIT_INTERRUPTED); /* nobody is there */
+  for (size_t i = 0; i < ARRAY_LEN(late_signals); i++)
+    signal(late_signals[i], on_last_signal);
+}
+
+/* The run is over, its report is not: a signal must not cost it, and may not be needed any more. */
+static void keep_signals_off(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (size_t i = 0; i < ARRAY_LEN(late_signals); i++) {
+    struct sigaction now_is;
+    sigaddset(&set, late_signals[i]);
+    if (sigaction(late_signals[i], NULL, &now_is) == 0 && now_is.sa_handler != SIG_IGN)
+      signal(late_signals[i], on_late_signal);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static int execute(struct runjob *job, struct err *err) {
   const struct run_options *o = &job->options;
   struct run_config config = {.script = job->script,
@@ -245,6 +276,7 @@ static int execute(struct runjob *job, struct err *err) {
   job->clock_offset_ns = clock_realtime_offset_ns();
   log_set_printer(live_print, &job->live);
   int rc = run_start(&config, &job->result, err);
+  keep_signals_off();
   log_set_printer(NULL, NULL);
   live_end(&job->live);
   job->ran = rc == 0;

@@ -428,9 +428,18 @@ static void on_signal(uv_signal_t *handle, int number) {
   interrupt(handle->data, number);
 }
 
+static const int numbers[CONDUCTOR_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+
+static void hold_signals(bool on) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+    sigaddset(&set, numbers[i]);
+  pthread_sigmask(on ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+}
+
 /* A signal that is ignored stays so: SIGHUP under nohup. */
 static void open_signals(struct conductor *c) {
-  static const int numbers[CONDUCTOR_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
   for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
     struct sigaction now_is;
     if (sigaction(numbers[i], NULL, &now_is) == 0 && now_is.sa_handler == SIG_IGN)
@@ -440,9 +449,13 @@ static void open_signals(struct conductor *c) {
     handle->data = c;
     uv_signal_start(handle, on_signal, numbers[i]);
   }
+  hold_signals(false);
 }
 
+/* libuv goes back to what ends the process: the caller says when that may be. */
 static void close_signals(struct conductor *c) {
+  if (c->config.catch_signals)
+    hold_signals(true);
   for (size_t i = 0; i < c->n_signals; i++)
     uv_close((uv_handle_t *)&c->signals[i], NULL);
 }

@@ -54,7 +54,7 @@ struct run_config {
   int status_no_memory;  /* of the process when even the reserve is gone; 0 = 1 */
   bool precise;          /* spin before due times */
   bool no_kernel_stamps;
-  bool catch_signals;  /* SIGINT, SIGTERM */
+  bool catch_signals;  /* SIGINT, SIGTERM, SIGHUP; they are blocked when run_start returns */
   uint64_t runaway_ns; /* 0 = 2 s */
   uint64_t max_users;  /* sessions alive at once in an open load; more end it. 0 = RUN_MAX_USERS */
   size_t memory_bytes; /* of one Lua state; 0 = 512 MiB */

@@ -2,6 +2,7 @@
  * and what they cost. Sessions are sessions.c's. */
 #include "run/worker.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -389,7 +390,11 @@ int worker_start(struct worker *w, struct run *run, uint32_t index, struct err *
   loop_timer_init(&w->window_timer, on_window_timer);
   for (size_t i = 0; i < WORKER_ORDERS; i++)
     w->orders[i] = (struct worker_post){.post.run = on_order, .worker = w};
+  sigset_t all, before; /* signals are the main thread's business, also once this one is given up */
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   int rc = pthread_create(&w->thread, NULL, run_thread, w);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (rc)
     return err_set(err, ERR_LIMIT, "cannot start worker thread %u: %s; use fewer --workers", index,
                    strerror(rc));

@@ -268,6 +268,29 @@ def test_hangup_keeps_the_report(work):
         assert len(result.rows) >= 3
 
 
+def test_a_signal_while_the_report_is_written_costs_nothing(work):
+    """Judging the expectations is the first part of it: one of them waits until the signal has come."""
+    work.write("s.lua", plan("perigee.closed { users = 1, sessions = 3 }", TURN).replace("session =", """
+  expect = { function(summary)
+    local f = io.open("mark", "w") f:write("judging") f:close()
+    local till = os.time() + 20
+    while not io.open("go") and os.time() < till do end
+    return true
+  end },
+  session ="""))
+    with Server(good) as server:
+        process = work.start("run", "s.lua", "--replica", server.url, "--model", "test-model", "--runaway", "30s", *RELAXED)
+        wait_for(work, "judging", process)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        work.write("go", "")
+        result = work.finish(process, 30)
+    has(result.err, "the report is being written; once more ends it as it is")
+    eq(result.status, 0, result.err)
+    eq(result.summary["interrupted"], False)
+    eq(result.summary["expectations"][0]["met"], True)
+
+
 def test_nohup_is_respected(work):
     with Server(good) as server:
         work.write("s.lua", plan('perigee.open { rate = 50, duration = "1500ms" }', TURN + mark("on")))
