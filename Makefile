@@ -59,7 +59,7 @@ help: ## this list
 
 # ---------------------------------------------------------------------------------------- set-up
 
-deps: ## install what building and the demo need (Debian packages)
+deps: ## install what building and the demo need (Debian packages; tokenizers into ~/.cache/perigee)
 	@.ci/deps build
 
 deps-test: ## install what the tests and checks need
@@ -231,6 +231,9 @@ install: $(BIN) ## copy the binary and the scenarios to PREFIX
 	install -m 644 scenarios/*.lua $(DESTDIR)$(PREFIX)/share/perigee/scenarios
 	install -m 644 scenarios/lib/*.lua $(DESTDIR)$(PREFIX)/share/perigee/scenarios/lib
 	cp -R examples/. $(DESTDIR)$(PREFIX)/share/perigee/examples
+	@for f in qwen3/tokenizer.json qwen3/tokenizer_config.json ranks/o200k_base.tiktoken ranks/cl100k_base.tiktoken; do \
+	  s="$${PERIGEE_CACHE:-$$HOME/.cache/perigee}/tokenizers/$$f"; \
+	  [ ! -f "$$s" ] || install -D -m 644 "$$s" "$(DESTDIR)$(PREFIX)/share/perigee/tokenizers/$$f"; done
 
 uninstall: ## remove what install put there
 	rm -rf $(DESTDIR)$(PREFIX)/bin/perigee $(DESTDIR)$(PREFIX)/share/perigee

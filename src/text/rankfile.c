@@ -44,6 +44,18 @@ const char *rankfile_families(void) {
   return "cl100k_base, o200k_base, o200k_harmony, llama4, kimi_k2";
 }
 
+static const struct family *family_named(const char *name) {
+  for (size_t i = 0; i < ARRAY_LEN(families); i++)
+    if (strcmp(families[i].name, name) == 0)
+      return &families[i];
+  return NULL;
+}
+
+const char *rankfile_file(const char *family) {
+  const struct family *f = family_named(family);
+  return !f ? NULL : f->special == harmony ? "o200k_base" : f->name;
+}
+
 static int base64_value(char c) {
   if (c >= 'A' && c <= 'Z')
     return c - 'A';
@@ -139,10 +151,7 @@ static int add_specials(struct tokenizer *t, const struct family *f, struct err 
 
 int rankfile_load(struct tokenizer *t, const char *text, size_t len, const char *family,
                   struct err *err) {
-  const struct family *f = NULL;
-  for (size_t i = 0; i < ARRAY_LEN(families); i++)
-    if (strcmp(families[i].name, family) == 0)
-      f = &families[i];
+  const struct family *f = family_named(family);
   if (!f)
     return err_set(err, ERR_INVALID, "family \"%s\" is not known (%s)", family,
                    rankfile_families());

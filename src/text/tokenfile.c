@@ -1,6 +1,10 @@
-/* tokenfile.c: a tokenizer from a path: which file, and of which kind. */
+/* tokenfile.c: a tokenizer from a path or a name: which file, and of which kind.
+ *
+ * A name is looked for where `make deps` and `make install` put tokenizers: NAME/tokenizer.json, or
+ * the rank file of a family of that name in ranks/. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,14 +57,96 @@ static int load_text(const char *path, const struct buf *text, const char *famil
   return tokens_load_text(path, text->data, text->len, family, out, err);
 }
 
+/* Folder i to look for names in, into `b`; false behind the last. $PERIGEE_TOKENIZERS stands for
+ * all others. */
+static bool folder_at(int i, struct buf *b) {
+  const char *own = getenv("PERIGEE_TOKENIZERS"), *cache = getenv("PERIGEE_CACHE"),
+             *home = getenv("HOME");
+  char exe[4096];
+  buf_reset(b);
+  if (own && *own) {
+    buf_puts(b, own);
+    return i == 0;
+  }
+  if (i == 0 && cache && *cache)
+    buf_printf(b, "%s/tokenizers", cache);
+  else if (i == 0)
+    buf_printf(b, "%s/.cache/perigee/tokenizers", home ? home : "");
+  if (i != 1)
+    return i == 0;
+  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+  exe[n > 0 ? n : 0] = '\0';
+  char *slash = strrchr(exe, '/');
+  if (slash)
+    *slash = '\0';
+  buf_printf(b, "%s/../share/perigee/tokenizers", exe);
+  return true;
+}
+
+/* The file for a name into `path`; false when there is none. *family is set for a rank file's. */
+static bool find_named(const char *name, struct buf *path, const char **family) {
+  for (int i = 0; folder_at(i, path); i++) {
+    size_t folder = path->len;
+    buf_printf(path, "/%s/tokenizer.json", name);
+    if (access(path->data, R_OK) == 0)
+      return true;
+    const char *ranks = rankfile_file(name);
+    if (!ranks)
+      continue;
+    path->len = folder;
+    buf_printf(path, "/ranks/%s.tiktoken", ranks);
+    if (access(path->data, R_OK) == 0) {
+      *family = name;
+      return true;
+    }
+  }
+  return false;
+}
+
+static int not_found(const char *name, struct err *err) {
+  struct buf all, one;
+  buf_init(&all, BUF_MAX_OWN);
+  buf_init(&one, BUF_MAX_OWN);
+  for (int i = 0; folder_at(i, &one); i++)
+    buf_printf(&all, "%s%s", i ? " and " : "", one.data);
+  int rc =
+      err_set(err, ERR_NOT_FOUND,
+              "tokenizer \"%s\": neither a file or folder, nor \"bytes\", nor in %s (`make deps` "
+              "fetches qwen3, o200k_base, o200k_harmony and cl100k_base)",
+              name, all.data);
+  buf_free(&all);
+  buf_free(&one);
+  return rc;
+}
+
+static int load_named(const char *name, struct err *err, const struct tokens **out) {
+  struct buf path, text;
+  const char *family = NULL;
+  int rc = 0;
+  buf_init(&path, BUF_MAX_OWN);
+  buf_init(&text, FILE_MAX);
+  if (!find_named(name, &path, &family))
+    rc = not_found(name, err);
+  if (!rc)
+    rc = read_all(path.data, &text, err);
+  if (!rc)
+    rc = tokens_load_text(name, text.data, text.len, family, out, err);
+  buf_free(&path);
+  buf_free(&text);
+  return rc;
+}
+
 int tokens_load(const char *path, const struct tokens_load_options *options,
                 const struct tokens **out, struct err *err) {
   struct stat st;
   struct buf name, text;
   int rc = 0;
   *out = NULL;
-  if (stat(path, &st))
+  if (stat(path, &st)) {
+    if (errno == ENOENT && *path && !strpbrk(path, "/."))
+      return load_named(path, err, out);
     return failed(err, path, "open");
+  }
   buf_init(&name, 1 << 16);
   buf_init(&text, FILE_MAX);
   if (buf_add(&name, path, strlen(path)))

@@ -51,6 +51,8 @@ NODISCARD int rankfile_load(struct tokenizer *t, const char *text, size_t len, c
                             struct err *err);
 /* "cl100k_base, o200k_base, …" */
 const char *rankfile_families(void);
+/* Whose rank file a family uses ("o200k_base" for o200k_harmony); NULL for unknown families. */
+const char *rankfile_file(const char *family);
 
 /* The steps around the vocabulary, from the components of a tokenizer.json (NULL or null: none).
  * ERR_UNSUPPORTED names component and value. (tokenparts.c) */

@@ -74,12 +74,7 @@ int tokens_open(const char *name, const struct tokens **out, struct err *err) {
       *out = &builtin[i];
   if (*out)
     return 0;
-  if (strpbrk(name, "/."))
-    return tokens_load(name, NULL, out, err);
-  return err_set(err, ERR_UNSUPPORTED,
-                 "tokenizer \"%s\": give \"bytes\" (one byte, one token), or the path of a "
-                 "tokenizer.json or of a folder that holds one (./%s when it lies here)",
-                 name, name);
+  return tokens_load(name, NULL, out, err);
 }
 
 int tokens_load_text(const char *name, const char *text, size_t len, const char *family,

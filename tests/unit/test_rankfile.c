@@ -158,9 +158,36 @@ static void test_paths(void **state) {
   cases_close(&c);
 }
 
+/* Names are looked for in $PERIGEE_TOKENIZERS alone when it is set. */
+static void test_names(void **state) {
+  (void)state;
+  char folder[] = "/tmp/perigee-names-XXXXXX", ranks[100], path[200];
+  const struct tokens *t;
+  struct err err;
+  struct buf file;
+  assert_non_null(mkdtemp(folder));
+  snprintf(ranks, sizeof ranks, "%s/ranks", folder);
+  assert_int_equal(mkdir(ranks, 0700), 0);
+  snprintf(path, sizeof path, "%s/o200k_base.tiktoken", ranks);
+  small_file(&file);
+  write_file(path, file.data, file.len);
+  setenv("PERIGEE_TOKENIZERS", folder, 1);
+  check_ok(tokens_open("o200k_harmony", &t, &err), &err);
+  assert_string_equal(t->name, "o200k_harmony");
+  check_encode(t, "<|start|>hell", true, 2, (const uint32_t[]){200006, 258});
+  tokens_close(t);
+  assert_int_equal(tokens_open("qwen3", &t, &err), ERR_NOT_FOUND);
+  check_has(err.text, folder);
+  unsetenv("PERIGEE_TOKENIZERS");
+  unlink(path);
+  rmdir(ranks);
+  rmdir(folder);
+  buf_free(&file);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_families),
-                                     cmocka_unit_test(test_bad_files),
-                                     cmocka_unit_test(test_paths)};
+                                     cmocka_unit_test(test_bad_files), cmocka_unit_test(test_paths),
+                                     cmocka_unit_test(test_names)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
