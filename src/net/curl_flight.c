@@ -74,7 +74,7 @@ static bool at_home(const struct flight *f) {
 /* A redirect leads on. Keys are for the one they were given for: libcurl itself keeps back
  * Authorization and Cookie alone, and a key may stand in any header. The list is read when the
  * request is written, which is after this. */
-static void follow(struct flight *f) {
+static void follow_hop(struct flight *f) {
   http_exchange_hop(f->x);
   curl_easy_setopt(f->easy, CURLOPT_HTTPHEADER, at_home(f) ? f->headers : f->abroad);
 }
@@ -94,7 +94,7 @@ static int on_ready(void *user, char *ip, char *local_ip, int port, int local_po
     http_exchange_restart(x, loop_refresh(loop));
     f->retried = true;
   } else if (f->head_seen) {
-    follow(f);
+    follow_hop(f);
   }
   bool reused = connects == 0;
   if (!f->head_seen)

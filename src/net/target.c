@@ -44,9 +44,9 @@ static const struct {
                      {"socks4a://", 1080}, {"socks5://", 1080}, {"socks5h://", 1080}};
 
 static bool is_proxy_host(const char *p, size_t len, bool brackets) {
-  char text[INET6_ADDRSTRLEN];
-  unsigned char bytes[16];
   if (brackets) {
+    char text[INET6_ADDRSTRLEN];
+    unsigned char bytes[16];
     snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : sizeof text - 1), p);
     return len < sizeof text && inet_pton(AF_INET6, text, bytes) == 1;
   }
