@@ -255,7 +255,8 @@ function new.main(args)
   local name = path:match "[^/]*$"
   if not name:find "^[%a_][%w_]*$" then
     local near = name:gsub("[^%w_]+", "_"):gsub("^%d", "_%0")
-    return refuse(("'%s' is no module name: letters, digits and _, not beginning with a digit%s"):format(name,
+    local rule = "'%s' is no module name: letters, digits and _, not beginning with a digit%s"
+    return refuse(rule:format(name,
       near:find "%w" and (" (did you mean '%s'?)"):format(near) or ""))
   end
   if library then

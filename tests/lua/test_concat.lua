@@ -107,8 +107,10 @@ describe("..", function()
   it("says what it cannot join", function()
     local x = setmetatable({}, { __concat = nil })
     expect(function() return x .. "a" end):errors "attempt to concatenate a table value"
-    expect(function() return gen.from "a" .. {} end):errors "test_concat.lua:%d+: the right side of %.%. must be a string or a text, got table"
-    expect(function() return 5 .. gen.from "a" end):errors "the left side of %.%. must be a string or a text, got number"
+    expect(function() return gen.from "a" .. {} end)
+      :errors "test_concat.lua:%d+: the right side of %.%. must be a string or a text, got table"
+    expect(function() return 5 .. gen.from "a" end)
+      :errors "the left side of %.%. must be a string or a text, got number"
   end)
 
   it("cannot wait in a function of the script's own", function()

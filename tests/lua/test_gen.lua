@@ -261,7 +261,9 @@ describe("numbers that make no sense", function()
       ["gen.text: tokens must be a number up to 1e9, got %-?nan"] = function() gen.text { tokens = nan, seed = 1 } end,
       ["gen.text: tokens must be a number up to 1e9, got 2e%+09"] = function() gen.text { tokens = 2e9, seed = 1 } end,
       ["gen.text: tokens must be a number, got the string"] = function() gen.text { tokens = "5%", seed = 1 } end,
-      ["gen.text: seed must be a string or a whole number, got 1.5"] = function() gen.text { tokens = 1, seed = 1.5 } end,
+      ["gen.text: seed must be a string or a whole number, got 1.5"] = function()
+        gen.text { tokens = 1, seed = 1.5 }
+      end,
       ["gen.words: words must be a number up to 1e9"] = function() gen.words { words = inf, seed = 1 } end,
       ["gen.corpus: documents must be"] = function() gen.corpus { documents = nan, tokens = 1, seed = "x" } end,
       ["gen.zipf: n must be a whole number from 1 on, got inf"] = function() gen.zipf(inf) end,

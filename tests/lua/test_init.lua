@@ -76,9 +76,11 @@ describe("loads", function()
     end
     refused(perigee.closed, { users = 1e300 }, "closed: users must be at most 1000000, got 1e%+300")
     for _, sessions in ipairs { 0, -3, 1.5, nan, inf, "3" } do
-      refused(perigee.closed, { users = 1, sessions = sessions }, "closed: sessions must be a whole number from 1 on, got ")
+      refused(perigee.closed, { users = 1, sessions = sessions },
+        "closed: sessions must be a whole number from 1 on, got ")
     end
-    refused(perigee.closed, { users = 1, sessions = 1 << 32 }, "closed: sessions must be at most 4294967295, got 4294967296")
+    refused(perigee.closed, { users = 1, sessions = 1 << 32 },
+      "closed: sessions must be at most 4294967295, got 4294967296")
     for _, field in ipairs { "duration", "warmup" } do
       refused(perigee.closed, { users = 1, [field] = 1e9 },
         "closed: " .. field .. " must be at most a year %(31536000 s%), got 1000000000")
@@ -101,7 +103,9 @@ describe("plans", function()
     local made = plan()
     made.drain = "5s"
     expect(perigee.plan(made)):eq(made)
-    for drain, says in pairs { [1e11] = "at most a year", [0 / 1] = false, ["1%"] = "is not a time", [1 / 0] = "finite" } do
+    for drain, says in pairs {
+      [1e11] = "at most a year", [0 / 1] = false, ["1%"] = "is not a time", [1 / 0] = "finite",
+    } do
       made.drain = drain
       if says then
         expect(function() perigee.plan(made) end):errors("plan: drain.* " .. says)
