@@ -154,6 +154,13 @@ static void what_never_ended_breaks_the_run(void **state) {
   check_near(c[CHECK_INCOMPLETE_SESSIONS].figure, 2.0 / 42, 1e-15);
   assert_true(c[CHECK_INCOMPLETE_SESSIONS].ok);
   assert_false(checks_valid(c));
+  in.closed_loop = true;
+  checks_run(t, &in, c);
+  assert_true(isnan(c[CHECK_INCOMPLETE_SESSIONS].figure));
+  assert_string_equal(c[CHECK_INCOMPLETE_SESSIONS].note,
+                      "not measured: a closed load ends within sessions, 2 of 42 here");
+  assert_false(c[CHECK_INCOMPLETE_REQUESTS].ok);
+  in.closed_loop = false;
   struct err err;
   check_ok(checks_set_limit(&in.limits, "incomplete_requests", "30%", &err), &err);
   checks_run(t, &in, c);
