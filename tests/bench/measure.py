@@ -156,13 +156,15 @@ def run(command, core=CLIENT_CORE, timeout=180, ok=(0,), cwd=None, while_running
 
 
 class Server:
-    """A server program that prints its port; pinned to the server's core, ended at the end of the block."""
+    """A server program that prints its port; pinned to the server's core, ended with the block, or with us: one that
+    spins would slow everything that runs later."""
 
     def __init__(self, *command):
         self.command = command
 
     def __enter__(self):
-        self.process = subprocess.Popen(pinned(SERVER_CORE, self.command), stdin=subprocess.DEVNULL,
+        command = ["setpriv", "--pdeathsig", "KILL", *pinned(SERVER_CORE, self.command)]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.process.stdout.readline().strip()
         if not line.isdigit():
