@@ -10,8 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define GENTLE_BYTES ((size_t)64 << 20) /* larger arrays grow by a quarter: doubling wastes more   \
-                                         */
+#define GENTLE_BYTES ((size_t)64 << 20) /* larger arrays grow by a quarter */
 #define TRIES 3
 
 static void *reserve; /* address space, never touched */

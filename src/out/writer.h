@@ -44,7 +44,8 @@ struct live {
 /* Any thread, any time. */
 void writer_live(struct writer *w, struct live *out);
 
-/* What the table takes so far; a summary of it takes up to twice that more. Any thread, any time. */
+/* What the table takes so far; a summary of it takes up to twice that more. Any thread, any time.
+ */
 size_t writer_table_bytes(const struct writer *w);
 
 /* Takes what is still queued, closes the file, joins. All recorders must be deleted. Returns the

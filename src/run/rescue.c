@@ -138,8 +138,8 @@ static void give_up(struct conductor *c, struct worker *w, uint64_t age_ns) {
   stand_in(c, w, &err);
 }
 
-/* Whoever runs out of memory next may be one that cannot say so, and the summary needs some too: the
- * run ends while there is enough for it. */
+/* Whoever runs out of memory next may be one that cannot say so, and the summary needs some too:
+ * the run ends while there is enough for it. */
 static void look_at_memory(struct conductor *c) {
   mem_probe(PROBE_BYTES + 2 * writer_table_bytes(c->config.writer));
   if (!mem_is_low() || c->quitting || c->cut || c->interrupts || c->phase == RUN_TEARDOWN)
