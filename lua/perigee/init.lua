@@ -114,7 +114,8 @@ local function rate_of(value, what)
   if rate < 0 then
     core.raise(what .. " must not be negative, got " .. rate)
   elseif rate > MOST_RATE then
-    core.raise(("%s must be at most %g sessions per second, got %s"):format(what, MOST_RATE, core.shown(value)))
+    core.raise(("%s must be at most %g sessions per second, got %s"):format(what, MOST_RATE,
+      core.shown(value)))
   elseif rate > 0 and rate < LEAST_RATE then
     core.raise(("%s must be at least a session a year (%.2g per second), got %s"):format(what, LEAST_RATE,
       core.shown(value)))

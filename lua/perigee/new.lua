@@ -187,8 +187,8 @@ end
 
 -- Names that the files of a library could not use for it: Lua's own, and those they use themselves.
 local TAKEN = { "cjson", "gen", "chat", "test", "vu", "conv", "tokens", "reply", "expect", "describe", "it" }
-for word in ("and break do else elseif end false for function goto if in local nil not or repeat return then true "
-  .. "until while"):gmatch "%a+" do
+for word in ("and break do else elseif end false for function goto if in local nil not or repeat return then "
+  .. "true until while"):gmatch "%a+" do
   TAKEN[word] = "a word of Lua's"
 end
 

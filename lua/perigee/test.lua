@@ -165,7 +165,9 @@ local Suite = {}
 Suite.__index = Suite
 
 local function new_suite()
-  return setmetatable({ passed = 0, failed = 0, names = {}, hooks = {}, out = io.stdout, seconds = 10 }, Suite)
+  return setmetatable({
+    passed = 0, failed = 0, names = {}, hooks = {}, out = io.stdout, seconds = 10,
+  }, Suite)
 end
 
 local function message(err)
