@@ -85,6 +85,7 @@ void bind_embed_open(lua_State *L) {
       {"perigee.completions.core", luaopen_perigee_completions_core},
       {"perigee.core", luaopen_perigee_core},
       {"perigee.gen.core", luaopen_perigee_gen_core},
+      {"perigee.harmony", luaopen_perigee_harmony},
       {"perigee.json", luaopen_perigee_json},
       {"perigee.openai", luaopen_perigee_openai},
       {"perigee.stats", luaopen_perigee_stats},

@@ -352,19 +352,19 @@ int harmony_render(struct harmony_prompt *p, const struct value *messages,
   return 0;
 }
 
-int harmony_encode(const struct harmony_prompt *p, const struct tokens *tokens,
+int harmony_encode(const struct harmony_prompt *p, struct tokens_encoder *e,
                    struct tokens_list *out, struct err *err) {
   static const struct tokens_options special = {.special = true};
   for (size_t i = 0; i < p->n; i++) {
     const struct harmony_segment *s = &p->segments[i];
     size_t before = out->n;
-    int rc = tokens_encode(tokens, p->text.data + s->start, s->len, s->special ? &special : NULL,
-                           out, err);
+    int rc = tokens_encoder_encode(e, p->text.data + s->start, s->len, s->special ? &special : NULL,
+                                   out, err);
     if (rc)
       return rc;
     if (s->special && out->n != before + 1)
       return err_set(err, ERR_INVALID,
-                     "tokenizer %s has no token %.*s: Harmony needs o200k_harmony", tokens->name,
+                     "tokenizer %s has no token %.*s: Harmony needs o200k_harmony", e->tokens->name,
                      (int)s->len, p->text.data + s->start);
   }
   return 0;

@@ -47,9 +47,9 @@ void harmony_free(struct harmony_prompt *p);
 NODISCARD int harmony_render(struct harmony_prompt *p, const struct value *messages,
                              const struct harmony_options *options, struct err *err);
 
-/* Appends the prompt's ids. ERR_INVALID: the tokenizer knows a special token of the prompt not or
- * not as one token: it is not o200k_harmony. */
-NODISCARD int harmony_encode(const struct harmony_prompt *p, const struct tokens *tokens,
+/* Appends the prompt's ids; `e` is the thread's encoder of an o200k_harmony tokenizer. ERR_INVALID:
+ * it does not know a special token of the prompt, or not as one token: another tokenizer. */
+NODISCARD int harmony_encode(const struct harmony_prompt *p, struct tokens_encoder *e,
                              struct tokens_list *out, struct err *err);
 
 /* ---- chat messages ---- */

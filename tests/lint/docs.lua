@@ -140,6 +140,7 @@ end
 local VALUES = {
   Vu = "vu", Task = "task", Rng = "rng", Text = "text", Conversation = "conv", Completions = "client", Tool = "t",
   ToolSet = "set", Expectation = "expect(x)", Hashes = "hashes",
+  HarmonyRenderer = "renderer",
 }
 
 local function slug(heading)
@@ -303,6 +304,7 @@ local function objects()
     ["perigee.ToolSet"] = methods(tool.set { t }),
     ["perigee.Expectation"] = methods(test.expect(1)),
     ["perigee.Hashes"] = hash_methods,
+    ["perigee.HarmonyRenderer"] = methods(require "perigee.harmony".renderer()),
     ["fake perigee.Vu"] = methods(vu),
   }
 end

@@ -160,7 +160,9 @@ static void segments(void **state) {
   struct tokens_list ids = {0};
   const struct tokens *bytes;
   check_ok(tokens_open("bytes", &bytes, &err), &err);
-  assert_int_equal(harmony_encode(&p, bytes, &ids, &err), ERR_INVALID);
+  struct tokens_encoder *e = tokens_encoder_new(bytes);
+  assert_int_equal(harmony_encode(&p, e, &ids, &err), ERR_INVALID);
+  tokens_encoder_delete(e);
   check_has(err.text, "tokenizer bytes has no token <|start|>: Harmony needs o200k_harmony");
   tokens_list_free(&ids);
   tokens_close(bytes);
