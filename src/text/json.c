@@ -130,8 +130,13 @@ static int parse_number(struct parser *p, struct value *out) {
     return fail(p, p->cur, "not a JSON number (digits, no leading zero or plus, no bare point)");
   if (n.range)
     return fail(p, p->cur, "this number is too large for a double");
+  if (n.is_int)
+    *out = value_int(n.integer);
+  else if (n.is_whole)
+    *out = value_big(p->cur, (size_t)(behind - p->cur));
+  else
+    *out = value_double(n.number);
   p->cur = behind;
-  *out = n.is_int ? value_int(n.integer) : value_double(n.number);
   return 0;
 }
 

@@ -174,7 +174,7 @@ const char *json_scan_number(const char *p, const char *end, struct json_number 
     mantissa = exact ? mantissa * 10 + digit : mantissa;
   }
   uint64_t limit = (uint64_t)INT64_MAX + n.negative;
-  *out = (struct json_number){0};
+  *out = (struct json_number){.is_whole = n.whole};
   if (n.whole && exact && mantissa <= limit) {
     out->is_int = true;
     out->integer = (int64_t)(n.negative ? 0 - mantissa : mantissa);

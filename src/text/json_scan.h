@@ -95,8 +95,9 @@ enum json_escape { JSON_ESCAPE_OK, JSON_ESCAPE_BAD, JSON_ESCAPE_CUT, JSON_ESCAPE
 enum json_escape json_scan_escape(const char **p, const char *end, uint32_t *cp);
 
 struct json_number {
-  bool is_int; /* written without fraction and exponent, and fits int64 */
-  bool range;  /* too large for a double: `number` is ±infinity */
+  bool is_int;   /* written without fraction and exponent, and fits int64 */
+  bool is_whole; /* no fraction or exponent written; larger than int64 when not is_int */
+  bool range;    /* too large for a double: `number` is ±infinity */
   int64_t integer;
   double number; /* set in both cases */
 };

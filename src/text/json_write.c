@@ -225,7 +225,10 @@ static void write_value(struct buf *b, const struct value *v, int indent) {
     buf_put_int(b, v->u.integer);
     break;
   case VALUE_DOUBLE:
-    json_write_double(b, v->u.number);
+    if (v->u.digits)
+      buf_puts(b, v->u.digits);
+    else
+      json_write_double(b, v->u.number);
     break;
   case VALUE_STRING:
     json_write_string(b, v->u.string.data, v->u.string.len);

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define INDEX_FROM 8
@@ -52,6 +53,9 @@ static void object_grow(struct value *object) {
 
 void value_free(struct value *v) {
   switch (v->kind) {
+  case VALUE_DOUBLE:
+    mem_free(v->u.digits);
+    break;
   case VALUE_STRING:
     mem_free(v->u.string.data);
     break;
@@ -77,6 +81,8 @@ void value_free(struct value *v) {
 struct value value_copy(const struct value *v) {
   struct value copy;
   switch (v->kind) {
+  case VALUE_DOUBLE:
+    return v->u.digits ? value_big(v->u.digits, strlen(v->u.digits)) : *v;
   case VALUE_STRING:
     return value_string(v->u.string.data, v->u.string.len);
   case VALUE_ARRAY:
@@ -119,6 +125,8 @@ bool value_equal(const struct value *a, const struct value *b) {
   case VALUE_INT:
     return a->u.integer == b->u.integer;
   case VALUE_DOUBLE:
+    if (a->u.digits && b->u.digits)
+      return strcmp(a->u.digits, b->u.digits) == 0;
     return a->u.number == b->u.number;
   case VALUE_STRING:
     return a->u.string.len == b->u.string.len &&
@@ -150,6 +158,13 @@ struct value value_int(int64_t i) {
 
 struct value value_double(double d) {
   return (struct value){.kind = VALUE_DOUBLE, .u.number = d};
+}
+
+struct value value_big(const char *digits, size_t len) {
+  struct value v = {.kind = VALUE_DOUBLE};
+  v.u.digits = mem_strndup(digits, len);
+  v.u.number = strtod(v.u.digits, NULL); /* digits alone: no locale's point is in it */
+  return v;
 }
 
 struct value value_string(const char *s, size_t len) {

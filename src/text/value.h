@@ -1,9 +1,9 @@
 /* value.h: one ordered value type for everything that is JSON.
  *
  * Templates, request bodies, tool schemas, results and summaries are made of it. Integers stay
- * integers (int64; larger whole numbers are kept as doubles), key order is kept, an empty array and
- * an empty object differ. Values form a tree with one owner; strings carry their length and may
- * hold NUL. */
+ * integers (int64; a larger whole number is a double that keeps its digits), key order is kept, an
+ * empty array and an empty object differ. Values form a tree with one owner; strings carry their
+ * length and may hold NUL. */
 #ifndef TEXT_VALUE_H
 #define TEXT_VALUE_H
 
@@ -24,7 +24,10 @@ struct value {
   union {
     bool boolean;
     int64_t integer;
-    double number;
+    struct {
+      double number;
+      char *digits; /* of a whole number beyond int64, as written, "-" first; NULL for others */
+    };
     struct {
       char *data; /* len bytes and a NUL */
       size_t len;
@@ -57,6 +60,8 @@ struct value value_null(void);
 struct value value_bool(bool b);
 struct value value_int(int64_t i);
 struct value value_double(double d);
+/* A whole number too large for int64: sign and decimal digits (copied). */
+struct value value_big(const char *digits, size_t len);
 struct value value_string(const char *s, size_t len); /* copies */
 struct value value_cstring(const char *s);            /* copies; NULL gives null */
 struct value value_array(void);

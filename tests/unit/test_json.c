@@ -26,9 +26,21 @@ static void test_scalars(void **state) {
   v = parse("9223372036854775807");
   assert_int_equal(v.kind, VALUE_INT);
   assert_true(v.u.integer == INT64_MAX);
-  v = parse("9223372036854775808"); /* larger whole numbers are doubles */
+  v = parse("9223372036854775808"); /* larger whole numbers are doubles that keep their digits */
   assert_int_equal(v.kind, VALUE_DOUBLE);
-  assert_true(v.u.number == 0x1p63);
+  assert_true(v.u.number == 9223372036854775808.0);
+  assert_string_equal(v.u.digits, "9223372036854775808");
+  value_free(&v);
+  v = parse("[18446744073709551615,-99999999999999999999,1e25]");
+  struct value copy = value_copy(&v);
+  assert_true(value_equal(&v, &copy));
+  struct buf b;
+  buf_init(&b, 1000);
+  json_write(&b, &copy);
+  assert_string_equal(b.data, "[18446744073709551615,-99999999999999999999,1e+25]");
+  buf_free(&b);
+  value_free(&copy);
+  value_free(&v);
   v = parse("1e2");
   assert_int_equal(v.kind, VALUE_DOUBLE);
   assert_true(v.u.number == 100);

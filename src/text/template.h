@@ -1,0 +1,79 @@
+/* template.h: a model's own chat template, executed as Jinja2 would.
+ *
+ * The language is Jinja2's as transformers sets it up: sandboxed and immutable, trim_blocks and
+ * lstrip_blocks on, loop controls and the generation tag there, autoescape off, tojson as Python's
+ * json.dumps with ensure_ascii off. Text, numbers, reprs, scopes and errors are Python's, so that
+ * the rendered bytes are the very bytes a server renders (shared/facts/tokenizers.md, section 5).
+ *
+ * A template is read-only once loaded and may be rendered by several threads at once. A rendering
+ * keeps its memory to itself and gives all of it back. */
+#ifndef TEXT_TEMPLATE_H
+#define TEXT_TEMPLATE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "text/pytime.h"
+#include "text/value.h"
+
+struct template;
+
+/* Longest source taken, in bytes; the longest template in use has 17 KB. */
+#define TEMPLATE_MAX_SOURCE ((size_t)4 << 20)
+
+/* What bounds one rendering; 0 in a field stands for its default. */
+struct template_options {
+  struct pytime now;       /* what strftime_now tells, local time */
+  bool has_now;            /* without it strftime_now is an error that says so */
+  size_t max_output_bytes; /* default 1 GB */
+  size_t max_memory_bytes; /* values made while rendering; default 1 GB */
+  uint64_t max_steps;      /* statements, expressions and items; default 200 million */
+};
+
+/* Reads and checks `source` (UTF-8, len bytes, copied). `name` stands in errors ("qwen3.jinja").
+ * On failure *out is NULL and the error says template, line and reason, in Jinja2's words where it
+ * has some: "template 'x' line 3: TemplateSyntaxError: Encountered unknown tag 'endif'.". */
+NODISCARD int template_load(const char *source, size_t len, const char *name, struct template **out,
+                            struct err *err);
+/* NULL is allowed. */
+void template_delete(struct template *tpl);
+
+/* The name it was loaded with. */
+const char *template_name(const struct template *tpl);
+
+/* Renders with exactly the variables of `context` (an object; its strings are borrowed, not copied)
+ * and appends the text to *out. Errors are ERR_INVALID with the Python error's class and text
+ * ("template 'x' line 3: TypeError: can only concatenate str (not \"int\") to str") or ERR_LIMIT
+ * where a bound of `opts` (may be NULL) or of `out` is reached; *out is then as it was. */
+NODISCARD int template_render(const struct template *tpl, const struct value *context,
+                              const struct template_options *opts, struct buf *out,
+                              struct err *err);
+
+/* What transformers' apply_chat_template gives a template. All values are borrowed; a NULL is
+ * absent. */
+struct template_chat {
+  const struct value *messages; /* array of objects */
+  const struct value *tools;    /* array; absent and null are none */
+  const struct value *special;  /* object: bos_token, eos_token, … */
+  const struct value *kwargs;   /* object: further variables, over all others */
+  bool add_generation_prompt;
+  /* The last message stays open: the text ends with its content, as transformers 5 does it. */
+  bool continue_final_message;
+};
+
+/* Renders a conversation; otherwise like template_render. */
+NODISCARD int template_render_chat(const struct template *tpl, const struct template_chat *chat,
+                                   const struct template_options *opts, struct buf *out,
+                                   struct err *err);
+
+/* Reads the chat out of one JSON object with those fields (`messages, tools, special, kwargs,
+ * add_generation_prompt, continue_final_message`): rows of fixtures/chat. A field of another type
+ * than it should have is refused by name; other fields are left alone. */
+NODISCARD int template_chat_read(const struct value *row, struct template_chat *out,
+                                 struct err *err);
+
+/* The template's text within a tokenizer_config.json: `chat_template` is a string, or a list of
+ * {name, template} of which "tool_use" is taken when there are tools and it exists, else "default".
+ * NULL with an error when there is none. Borrowed from `config`. */
+const struct value *template_of_config(const struct value *config, bool tools, struct err *err);
+
+#endif

@@ -1,0 +1,69 @@
+#include "check.h"
+
+#include "jinja_check.h"
+
+/* json.dumps: rows that Jinja2 itself answered. */
+static const char CONTEXT[] =
+    "{\"s\": \"aXb\", \"l\": [3, 1, 2], \"d\": {\"b\": 1, \"A\": 3, \"a\": 2}, \"m\": [{\"r\": "
+    "\"x\", \"v\": 2}, {\"r\": \"y\", \"v\": 1}, {\"r\": null}], \"n\": 7, \"big\": "
+    "18446744073709551616, \"u\": \"\303\251\344\275\240\360\237\230\200\"}";
+
+static void test_values(void **state) {
+  (void)state;
+  static const struct jinja_row rows[] = {
+      {"{{ [1, 1.0, 1e20, 1e-7, big, true, none, 'a\"\\\\/\\n\\x01\\x7f\303\251\360\237\230\200', "
+       "(1, 2), {}, [], {'b': 1, 'a': {'c': []}}]|tojson }}",
+       CONTEXT,
+       "[1, 1.0, 1e+20, 1e-07, 18446744073709551616, true, null, "
+       "\"a\\\"\\\\/\\n\\u0001\177\303\251\360\237\230\200\", [1, 2], {}, [], {\"b\": 1, \"a\": "
+       "{\"c\": []}}]"},
+      {"{{ [u, '\\x7f']|tojson(ensure_ascii=true) }}{{ u|tojson(1) }}", CONTEXT,
+       "[\"\\u00e9\\u4f60\\ud83d\\ude00\", \"\\u007f\"]\"\\u00e9\\u4f60\\ud83d\\ude00\""},
+      {"{{ d|tojson(indent=2) }}{{ [1, [2], {}]|tojson(indent='\\t') }}{{ [1]|tojson(indent=0) "
+       "}}{{ [1]|tojson(indent=-1) }}{{ [1]|tojson(indent=true) }}",
+       CONTEXT,
+       "{\n  \"b\": 1,\n  \"A\": 3,\n  \"a\": "
+       "2\n}[\n\0111,\n\011[\n\011\0112\n\011],\n\011{}\n][\n1\n][\n1\n][\n 1\n]"},
+      {"{{ d|tojson(separators=(',', ':')) }}{{ d|tojson(sort_keys=true) }}{{ {1: 2, none: 3, "
+       "true: 4, 1.5: 5}|tojson }}",
+       CONTEXT,
+       "{\"b\":1,\"A\":3,\"a\":2}{\"A\": 3, \"a\": 2, \"b\": 1}{\"1\": 4, \"null\": 3, \"1.5\": "
+       "5}"},
+      {"{{ (1e400, -1e400)|tojson }}", CONTEXT, "[Infinity, -Infinity]"},
+      {"{{ '<&>'|tojson }}", CONTEXT, "\"<&>\""},
+  };
+  jinja_check(rows, sizeof rows / sizeof *rows);
+}
+
+static void test_errors(void **state) {
+  (void)state;
+  static const struct jinja_row rows[] = {
+      {"{{ nope|tojson }}", CONTEXT,
+       "!TypeError: Object of type Undefined is not JSON serializable"},
+      {"{{ range(3)|tojson }}", CONTEXT,
+       "!TypeError: Object of type range is not JSON serializable"},
+      {"{{ [d.items()]|tojson }}", CONTEXT,
+       "!TypeError: Object of type dict_items is not JSON serializable"},
+      {"{{ {(1, 2): 3}|tojson }}", CONTEXT,
+       "!TypeError: keys must be str, int, float, bool or None, not tuple"},
+      {"{{ {1: 1, 'a': 2}|tojson(sort_keys=true) }}", CONTEXT,
+       "!TypeError: '<' not supported between instances of 'str' and 'int'"},
+      {"{{ 1|tojson(indent=1.5) }}", CONTEXT,
+       "!TypeError: can't multiply sequence by non-int of type 'float'"},
+      {"{{ 1|tojson(separators=(1,)) }}", CONTEXT,
+       "!ValueError: not enough values to unpack (expected 2, got 1)"},
+      {"{{ (l|map('int'))|tojson }}", CONTEXT,
+       "!TypeError: Object of type generator is not JSON serializable"},
+      {"{{ namespace()|tojson }}", CONTEXT,
+       "!TypeError: Object of type Namespace is not JSON serializable"},
+  };
+  jinja_check(rows, sizeof rows / sizeof *rows);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_values),
+      cmocka_unit_test(test_errors),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,291 @@
+#include "check.h"
+
+#include "text/json.h"
+#include "text/template.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+
+static struct value parse(const char *json) {
+  struct value v;
+  struct err err;
+  check_ok(json_parse(json, strlen(json), &v, &err), &err);
+  return v;
+}
+
+static struct template *load(const char *source) {
+  struct template *tpl;
+  struct err err;
+  check_ok(template_load(source, strlen(source), "t.jinja", &tpl, &err), &err);
+  return tpl;
+}
+
+/* Renders a chat row; "!" and the whole error when it fails. Lives until the next call. */
+static const char *chat(const char *source, const char *row) {
+  static char text[4096];
+  struct template *tpl = load(source);
+  struct template_chat c;
+  struct err err;
+  struct buf out;
+  struct value v = parse(row);
+  buf_init(&out, sizeof text - 1);
+  int rc = template_chat_read(&v, &c, &err);
+  if (rc == 0)
+    rc = template_render_chat(tpl, &c, NULL, &out, &err);
+  snprintf(text, sizeof text, "%s%s", rc < 0 ? "!" : "",
+           rc < 0    ? err.text
+           : out.len ? out.data
+                     : "");
+  buf_free(&out);
+  value_free(&v);
+  template_delete(tpl);
+  return text;
+}
+
+#define LIST                                                                                       \
+  "{% for m in messages %}<{{ m.role }}>{{ m.content|trim }}\n{% endfor %}"                        \
+  "{% if add_generation_prompt %}<assistant>{% endif %}"
+
+static void test_chat(void **state) {
+  (void)state;
+  assert_string_equal(chat(LIST, "{\"messages\":[{\"role\":\"user\",\"content\":\" a \"}],"
+                                 "\"add_generation_prompt\":true}"),
+                      "<user>a\n<assistant>");
+  assert_string_equal(
+      chat("{{ tools }}{{ documents }}{{ bos }}{{ x }}",
+           "{\"messages\":[],\"special\":{\"bos\":\"B\",\"x\":1},\"kwargs\":{\"x\":2}}"),
+      "NoneNoneB2");
+  assert_string_equal(chat("{{ tools|tojson }}{{ messages|length }}",
+                           "{\"messages\":[],\"tools\":[{\"b\":1,\"a\":18446744073709551615}],"
+                           "\"kwargs\":{\"messages\":[1,2]}}"),
+                      "[{\"b\": 1, \"a\": 18446744073709551615}]2");
+  check_has(chat("", "{}"), "messages are missing");
+  check_has(chat("", "{\"messages\":1}"), "messages must be a list of messages");
+  check_has(chat("", "{\"messages\":[],\"add_generation_prompt\":1}"), "true or false");
+  check_has(chat("", "{\"messages\":[],\"special\":[]}"), "special must be an object");
+  check_has(chat("", "[]"), "must be one JSON object");
+}
+
+static void test_continue(void **state) {
+  (void)state;
+#define OPEN "\"continue_final_message\":true"
+  const char *plain = "{% for m in messages %}[{{ m.content }}]{% endfor %}";
+  assert_string_equal(
+      chat(plain, "{\"messages\":[{\"content\":\"a\"},{\"content\":\"b c \"}]," OPEN "}"),
+      "[a][b c ");
+  assert_string_equal(
+      chat(LIST, "{\"messages\":[{\"role\":\"user\",\"content\":\"b c  \"}]," OPEN "}"),
+      "<user>b c");
+  assert_string_equal(
+      chat("{% for p in messages[0].content %}{{ p.text }};{% endfor %}",
+           "{\"messages\":[{\"content\":[{\"text\":\"x\"},{\"text\":\"y\"},{\"image\":1}]}]," OPEN
+           "}"),
+      "x;y");
+  check_has(chat("nothing", "{\"messages\":[{\"content\":\"b\"}]," OPEN "}"),
+            "ValueError: continue_final_message is set but the final message does not appear");
+  check_has(chat(plain, "{\"messages\":[{\"content\":null}]," OPEN "}"), "TypeError");
+  check_has(chat(plain, "{\"messages\":[{\"content\":[{\"a\":1}]}]," OPEN "}"), "find any text");
+  check_has(chat(plain, "{\"messages\":[]," OPEN "}"), "IndexError");
+  check_has(chat(plain, "{\"messages\":[{}]," OPEN "}"), "KeyError");
+  check_has(chat(plain, "{\"messages\":[],\"add_generation_prompt\":true," OPEN "}"),
+            "are not compatible");
+}
+
+/* Renders with limits; the code, the error's text in *err. */
+static int limited(const char *source, const struct template_options *opts, struct err *err) {
+  struct template *tpl = load(source);
+  struct value v = parse("{}");
+  struct buf out;
+  buf_init(&out, 1 << 20);
+  buf_puts(&out, "kept");
+  int rc = template_render(tpl, &v, opts, &out, err);
+  if (rc < 0)
+    assert_string_equal(out.data, "kept");
+  assert_int_equal(out.max, 1 << 20);
+  buf_free(&out);
+  value_free(&v);
+  template_delete(tpl);
+  return rc;
+}
+
+static void test_limits(void **state) {
+  (void)state;
+  struct err err;
+  struct template_options out = {.max_output_bytes = 10}, steps = {.max_steps = 1000},
+                          memory = {.max_memory_bytes = 1 << 20};
+  assert_int_equal(limited("0123456789", &out, &err), 0);
+  assert_int_equal(limited("01234567890", &out, &err), ERR_LIMIT);
+  check_has(err.text, "template 't.jinja' line 1: the text is longer than");
+  assert_int_equal(limited("{% for i in range(100000) %}{% endfor %}", &steps, &err), ERR_LIMIT);
+  check_has(err.text, "runs too long");
+  assert_int_equal(limited("\n{{ 'x' * 10000000 }}", &memory, &err), ERR_LIMIT);
+  check_has(err.text, "line 2");
+  assert_int_equal(limited("{% set x = [1] * 100000000 %}", &memory, &err), ERR_LIMIT);
+  assert_int_equal(limited("{{ 'x' * 9223372036854775807 }}", NULL, &err), ERR_LIMIT);
+  assert_int_equal(limited("{{ 2 ** 100000000 }}", NULL, &err), ERR_LIMIT);
+  assert_int_equal(limited("{{ '%1000000000000d' % 1 }}", NULL, &err), ERR_LIMIT);
+  assert_int_equal(limited("{{ '{:.99999999f}'.format(1.5) }}", NULL, &err), ERR_LIMIT);
+  assert_int_equal(limited("{{ 'x' * 2000000 }}", NULL, &err), ERR_LIMIT);
+  assert_int_equal(limited("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", NULL, &err),
+                   ERR_INVALID);
+  check_has(err.text, "RecursionError");
+  assert_int_equal(limited("{% set ns = namespace(x=[]) %}{% for i in range(9000) %}"
+                           "{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
+                           NULL, &err),
+                   ERR_INVALID);
+  check_has(err.text, "RecursionError");
+  assert_int_equal(limited("{{ '\\ud800' }}", NULL, &err), ERR_INVALID);
+  check_has(err.text, "UnicodeEncodeError");
+  assert_int_equal(limited("{{ strftime_now('%Y') }}", NULL, &err), ERR_INVALID);
+  check_has(err.text, "no time is given");
+}
+
+static void test_load(void **state) {
+  (void)state;
+  struct template *tpl;
+  struct err err;
+  assert_int_equal(template_load("a\n{% x %}", 9, "n", &tpl, &err), ERR_INVALID);
+  assert_null(tpl);
+  assert_string_equal(err.text,
+                      "template 'n' line 2: TemplateSyntaxError: Encountered unknown tag 'x'.");
+  assert_int_equal(template_load("a\xff", 2, "n", &tpl, &err), ERR_INVALID);
+  check_has(err.text, "byte 1 is not UTF-8");
+  assert_int_equal(template_load("", TEMPLATE_MAX_SOURCE + 1, "n", &tpl, &err), ERR_LIMIT);
+  char deep[2000];
+  memset(deep, '(', sizeof deep);
+  memcpy(deep, "{{", 2);
+  assert_int_equal(template_load(deep, sizeof deep, "n", &tpl, &err), ERR_INVALID);
+  check_has(err.text, "too deeply");
+  struct template *named = load("");
+  assert_string_equal(template_name(named), "t.jinja");
+  template_delete(named);
+  template_delete(NULL);
+}
+
+static void test_config(void **state) {
+  (void)state;
+  struct err err;
+  struct value a = parse("{\"chat_template\":\"x\"}");
+  struct value b = parse("{\"chat_template\":[{\"name\":\"default\",\"template\":\"d\"},"
+                         "{\"name\":\"tool_use\",\"template\":\"t\"}]}");
+  struct value c = parse("{\"chat_template\":[{\"name\":\"rag\",\"template\":\"r\"}]}"),
+               d = parse("{}");
+  assert_string_equal(value_to_string(template_of_config(&a, true, &err)), "x");
+  assert_string_equal(value_to_string(template_of_config(&b, true, &err)), "t");
+  assert_string_equal(value_to_string(template_of_config(&b, false, &err)), "d");
+  assert_null(template_of_config(&c, false, &err));
+  check_has(err.text, "\"default\"");
+  assert_null(template_of_config(&d, false, &err));
+  check_has(err.text, "no chat_template");
+  value_free(&a);
+  value_free(&b);
+  value_free(&c);
+  value_free(&d);
+}
+
+static void *render_many(void *arg) {
+  struct value v = parse("{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}");
+  struct template_chat c;
+  struct err err;
+  check_ok(template_chat_read(&v, &c, &err), &err);
+  for (int i = 0; i < 300; i++) {
+    struct buf out;
+    buf_init(&out, 1000);
+    check_ok(template_render_chat(arg, &c, NULL, &out, &err), &err);
+    assert_string_equal(out.data, "<user>a\n");
+    buf_free(&out);
+  }
+  value_free(&v);
+  return NULL;
+}
+
+static void test_threads(void **state) {
+  (void)state;
+  struct template *tpl = load(LIST);
+  pthread_t threads[3];
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, render_many, tpl), 0);
+  for (int i = 0; i < 3; i++)
+    pthread_join(threads[i], NULL);
+  template_delete(tpl);
+}
+
+/* ---- fixtures */
+
+struct tally {
+  size_t same, all;
+};
+
+static void check_row(const char *dir, const struct value *row, struct tally *tally) {
+  const struct value *context = value_get(row, "context"), *want = value_get(row, "text");
+  const char *name = value_to_string(value_get(row, "template"));
+  const char *now = value_to_string(value_get(row, "now"));
+  if (value_get(row, "skip"))
+    return;
+  struct template_options opts = {.has_now = true};
+  struct template *tpl = NULL;
+  struct err err;
+  struct buf out;
+  buf_init(&out, 1 << 24);
+  now = now ? now : "2026-08-22T12:34:56";
+  check_ok(pytime_parse(now, strlen(now), &opts.now, &err), &err);
+  char path[1000], *source;
+  size_t len = strlen(name);
+  if (context) {
+    source = strdup(name);
+    len = value_get(row, "template")->u.string.len;
+  } else {
+    snprintf(path, sizeof path, "%s/templates/%s.jinja", dir, name);
+    source = check_read_file(path, &len);
+  }
+  int rc = template_load(source, len, name, &tpl, &err);
+  struct template_chat c;
+  if (rc == 0 && context)
+    rc = template_render(tpl, context, &opts, &out, &err);
+  else if (rc == 0 && (rc = template_chat_read(row, &c, &err)) == 0)
+    rc = template_render_chat(tpl, &c, &opts, &out, &err);
+  bool same = want ? rc == 0 && out.len == want->u.string.len &&
+                         (!out.len || !memcmp(out.data, want->u.string.data, out.len))
+                   : rc < 0;
+  tally->all++;
+  tally->same += same;
+  if (!same)
+    print_error("%s: %s\n  got  %s\n  want %s\n", name, value_to_string(value_get(row, "name")),
+                rc < 0 ? err.text : out.data, want ? want->u.string.data : "an error");
+  free(source);
+  template_delete(tpl);
+  buf_free(&out);
+}
+
+static void check_file(const char *dir, const char *path, struct tally *tally) {
+  size_t len;
+  char *text = check_read_file(path, &len);
+  for (char *line = text, *next; *line; line = next) {
+    char *end = strchr(line, '\n');
+    next = end ? end + 1 : line + strlen(line);
+    struct value row;
+    struct err err;
+    check_ok(json_parse(line, end ? (size_t)(end - line) : strlen(line), &row, &err), &err);
+    check_row(dir, &row, tally);
+    value_free(&row);
+  }
+  free(text);
+}
+
+static void test_jinja_rows(void **state) {
+  (void)state;
+  struct tally tally = {0};
+  check_file("", "tests/data/jinja/micro.jsonl", &tally);
+  assert_int_equal(tally.same, tally.all);
+  assert_true(tally.all >= 297);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_chat),       cmocka_unit_test(test_continue),
+      cmocka_unit_test(test_limits),     cmocka_unit_test(test_load),
+      cmocka_unit_test(test_config),     cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_jinja_rows),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
