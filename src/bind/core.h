@@ -12,6 +12,7 @@ MAY_RAISE int luaopen_perigee_harmony(lua_State *L);          /* perigee.harmony
 MAY_RAISE int luaopen_perigee_json(lua_State *L);             /* perigee.json */
 MAY_RAISE int luaopen_perigee_stats(lua_State *L);            /* perigee.stats */
 MAY_RAISE int luaopen_perigee_openai(lua_State *L);           /* perigee.openai */
+MAY_RAISE int luaopen_perigee_tokenizer(lua_State *L);        /* perigee.tokenizer */
 MAY_RAISE int luaopen_perigee_gen_core(lua_State *L);         /* perigee.gen.core */
 MAY_RAISE int luaopen_perigee_chat_core(lua_State *L);        /* perigee.chat.core */
 MAY_RAISE int luaopen_perigee_completions_core(lua_State *L); /* perigee.completions.core */

@@ -68,10 +68,10 @@ NODISCARD int tokens_open(const char *name, const struct tokens **out, struct er
 /* The tokenizer of a file, of a folder that holds a tokenizer.json, or of a name that `make deps`
  * or `make install` put in place: qwen3, o200k_base, o200k_harmony, cl100k_base. Names are looked
  * for in $PERIGEE_TOKENIZERS, else in ~/.cache/perigee/tokenizers and ../share/perigee/tokenizers
- * beside the binary's folder. `options` may be NULL. The tokenizer's name is what was given. Reads
- * the whole file; a second or less for the largest. Truncation and padding that a file asks for are
- * not done: servers set their own. ERR_NOT_FOUND, ERR_IO; ERR_INVALID: not such a file;
- * ERR_UNSUPPORTED: a component or flag that is not done exactly, named. */
+ * beside the binary's folder. `options` may be NULL. The tokenizer's name is the file's path, or
+ * the name. Reads the whole file; a second or less for the largest. Truncation and padding that a
+ * file asks for are not done: servers set their own. ERR_NOT_FOUND, ERR_IO; ERR_INVALID: not such a
+ * file; ERR_UNSUPPORTED: a component or flag that is not done exactly, named. */
 NODISCARD int tokens_load(const char *path, const struct tokens_load_options *options,
                           const struct tokens **out, struct err *err);
 /* The same from the text of a tokenizer.json, or of a rank file of `family`. */

@@ -140,7 +140,7 @@ end
 local VALUES = {
   Vu = "vu", Task = "task", Rng = "rng", Text = "text", Conversation = "conv", Completions = "client", Tool = "t",
   ToolSet = "set", Expectation = "expect(x)", Hashes = "hashes",
-  HarmonyRenderer = "renderer",
+  HarmonyRenderer = "renderer", Tokenizer = "tok",
 }
 
 local function slug(heading)
@@ -292,6 +292,8 @@ local function objects()
   local t = tool.new { name = "t" }
   local hash = require "perigee.blockhash".hash({})
   local _, hash_methods = debug.getupvalue(methods(hash), 1) -- a number indexes the hashes, a name these
+  local tok = assert(require "perigee.tokenizer".load "bytes")
+  local _, tokenizer_methods = debug.getupvalue(methods(tok), 1) -- fields are not methods
   local _, vu_methods = debug.getupvalue(registry["perigee.vu"].__index, 1) -- bind/vu_methods.c keeps them there
   return {
     ["perigee.Vu"] = vu_methods,
@@ -305,6 +307,7 @@ local function objects()
     ["perigee.Expectation"] = methods(test.expect(1)),
     ["perigee.Hashes"] = hash_methods,
     ["perigee.HarmonyRenderer"] = methods(require "perigee.harmony".renderer()),
+    ["perigee.Tokenizer"] = tokenizer_methods,
     ["fake perigee.Vu"] = methods(vu),
   }
 end
