@@ -21,6 +21,7 @@ static const struct command commands[] = {
     {"sim", cmd_sim, "serve the built-in simulated fleet"},
     {"list", cmd_list, "the scenarios in reach"},
     {"hash", cmd_hash, "block hashes of a prompt, as routers and engines compute them"},
+    {"render", cmd_render, "the text a chat template makes of a conversation"},
     {"tokenize", cmd_tokenize, "token ids of a text, and back"},
     {"new", cmd_new, "write the start of a scenario or a library"},
     {"types", cmd_types, "write editor settings for the Lua API"},

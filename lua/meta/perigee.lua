@@ -1029,6 +1029,45 @@ function Hashes:extend(more) end
 ---@return perigee.Hashes
 function Hashes:fork() end
 
+-- ------------------------------------------------------------------------------------- template
+
+--- A model's own chat template, executed as Jinja2 does under transformers' settings.
+---@class perigee.template
+local template = {}
+
+--- Loads a template: the path of a `chat_template.jinja`, of a `tokenizer_config.json` (its `chat_template` is
+--- text, or a list of which `tool_use` is taken for conversations with tools), or of the folder they are in; or
+--- the template's own text. A configuration also gives the special tokens.
+---@param path_or_source string
+---@return perigee.Template?
+---@return string? message the template's line and what is wrong with it
+function template.load(path_or_source) end
+
+---@class perigee.Template
+local Template = {}
+
+---@class perigee.RenderOptions
+---@field tools? table[] as in a chat request; key order is kept in json objects
+---@field add_generation_prompt? boolean default true
+---@field continue_final_message? boolean the last message stays open; default false
+---@field kwargs? table further template variables, as a request's `chat_template_kwargs`
+---@field special? table<string, string> special tokens (`bos_token`, …); default: the configuration's
+---@field now? string what `strftime_now` tells, `"2026-08-22T12:34:56"`; default: the local time
+
+--- The text of a conversation: the very bytes a server with this template renders.
+---@param messages table[]
+---@param opts? perigee.RenderOptions
+---@return string? text
+---@return string? message template, line and the error Python would raise
+function Template:render(messages, opts) end
+
+--- The same from one JSON object with `messages` and those fields; key order and large numbers stay as written.
+--- An object with `context` renders with exactly those variables.
+---@param text perigee.TextLike
+---@return string? text
+---@return string? message
+function Template:render_json(text) end
+
 -- -------------------------------------------------------------------------------------- harmony
 
 --- gpt-oss prompts in the Harmony format, as openai-harmony 0.0.8 renders them, ids included. Servers
@@ -1038,7 +1077,7 @@ function Hashes:fork() end
 local harmony = {}
 
 ---@class perigee.HarmonyJsonOptions
----@field tokenizer? string a name, or the path of `o200k_base.tiktoken` or of gpt-oss's tokenizer.json; default: `o200k_harmony`, from what `make deps` fetches
+---@field tokenizer? string|table a name, the path of `o200k_base.tiktoken` or of gpt-oss's tokenizer.json, or what `perigee.tokenizer` loads; default: `o200k_harmony`, from what `make deps` fetches
 
 --- Renders a conversation in Harmony's own JSON form: `{"messages": […], "mode": "completion"|"conversation"|
 --- "training", "auto_drop_analysis": true}`.
@@ -1053,7 +1092,7 @@ function harmony.render_json(text, opts) end
 ---@field reasoning_effort? "low"|"medium"|"high" default medium
 ---@field model_identity? string default: Harmony's own
 ---@field call_content_type? string of tool calls; default `"json"`, as vLLM writes it
----@field tokenizer? string as in render_json
+---@field tokenizer? string|table as in render_json
 
 --- A renderer of chat messages, mapped to Harmony as vLLM (August 2026) does: a leading system or developer
 --- message becomes the developer's instructions; tools the namespace `functions`; an assistant's `reasoning`

@@ -16,5 +16,6 @@ MAY_RAISE int luaopen_perigee_tokenizer(lua_State *L);        /* perigee.tokeniz
 MAY_RAISE int luaopen_perigee_gen_core(lua_State *L);         /* perigee.gen.core */
 MAY_RAISE int luaopen_perigee_chat_core(lua_State *L);        /* perigee.chat.core */
 MAY_RAISE int luaopen_perigee_completions_core(lua_State *L); /* perigee.completions.core */
+MAY_RAISE int luaopen_perigee_template_core(lua_State *L);    /* perigee.template.core */
 
 #endif

@@ -89,6 +89,7 @@ void bind_embed_open(lua_State *L) {
       {"perigee.json", luaopen_perigee_json},
       {"perigee.openai", luaopen_perigee_openai},
       {"perigee.stats", luaopen_perigee_stats},
+      {"perigee.template.core", luaopen_perigee_template_core},
       {"perigee.tokenizer", luaopen_perigee_tokenizer},
       {NULL, NULL},
   };

@@ -222,7 +222,8 @@ static int compare_mixed(struct jst *st, struct jv i, double d) {
     return 2;
   if (isinf(d))
     return d > 0 ? -1 : 1;
-  if (i.type != J_BIG && fabs(d) < 9007199254740992.0 && llabs(jsmall(i)) < (INT64_C(1) << 53))
+  const int64_t exact = INT64_C(1) << 53;
+  if (i.type != J_BIG && fabs(d) < 9007199254740992.0 && jsmall(i) < exact && jsmall(i) > -exact)
     return order((double)jsmall(i), d);
   int c = bigint_compare(jto_big(st, i), bigint_from_double(memory(st), d));
   double fraction = d - trunc(d);

@@ -140,7 +140,7 @@ end
 local VALUES = {
   Vu = "vu", Task = "task", Rng = "rng", Text = "text", Conversation = "conv", Completions = "client", Tool = "t",
   ToolSet = "set", Expectation = "expect(x)", Hashes = "hashes",
-  HarmonyRenderer = "renderer", Tokenizer = "tok",
+  HarmonyRenderer = "renderer", Template = "tpl", Tokenizer = "tok",
 }
 
 local function slug(heading)
@@ -307,6 +307,7 @@ local function objects()
     ["perigee.Expectation"] = methods(test.expect(1)),
     ["perigee.Hashes"] = hash_methods,
     ["perigee.HarmonyRenderer"] = methods(require "perigee.harmony".renderer()),
+    ["perigee.Template"] = methods(require "perigee.template".load ""),
     ["perigee.Tokenizer"] = tokenizer_methods,
     ["fake perigee.Vu"] = methods(vu),
   }
@@ -347,7 +348,7 @@ end
 
 -- Modules that are no scripts' business (patterns): halves in C, helpers, commands, the report.
 local INTERNAL = {
-  "core", "%l+%.core", "diff", "fake", "hash", "list", "new", "object", "report", "report_%l+", "request",
+  "core", "%l+%.core", "diff", "fake", "hash", "list", "new", "object", "render", "report", "report_%l+", "request",
   "runtime", "types",
 }
 

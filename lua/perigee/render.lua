@@ -1,0 +1,220 @@
+-- `perigee render`: the text a model's chat template makes of a conversation.
+local core = require "perigee.core"
+local json = require "perigee.json"
+local template = require "perigee.template"
+
+local render = {}
+
+local USAGE = [[
+usage: perigee render --template PATH [options] [FILE]
+
+Executes a model's own chat template, as transformers and vLLM do, and prints the text byte for byte.
+FILE (default: standard input) is JSON: a list of messages, or an object with messages and, as in a
+chat request, tools, add_generation_prompt, kwargs, special, now.
+
+  --template PATH           chat_template.jinja, tokenizer_config.json, or the folder they are in
+  --tools FILE              JSON list of tools
+  --kwargs JSON             further template variables, '{"enable_thinking":false}'
+  --special JSON            special tokens, '{"bos_token":"<s>"}'; default: those of tokenizer_config.json
+  --no-generation-prompt    without the start of the assistant's answer
+  --continue-final-message  the last message stays open
+  --now TIME                what strftime_now tells, 2026-08-22T12:34:56; default: the local time
+  --json                    {"text":…,"bytes":N} instead of the text
+
+Examples:
+  echo '[{"role":"user","content":"Hi"}]' | perigee render --template Qwen3/
+  perigee render --template chat_template.jinja --tools tools.json --kwargs '{"thinking":true}' chat.json
+]]
+
+local VALUES = { ["--template"] = "template", ["--tools"] = "tools", ["--kwargs"] = "kwargs",
+  ["--special"] = "special", ["--now"] = "now" }
+local FLAGS = { ["--no-generation-prompt"] = "no_prompt", ["--continue-final-message"] = "continue",
+  ["--json"] = "json" }
+
+--- What --help prints.
+function render.usage()
+  return USAGE
+end
+
+local function fail(status, text)
+  io.stderr:write("perigee render: ", text, "\n")
+  return status
+end
+
+local function unknown(name)
+  local names = { "--help" }
+  for _, known in ipairs { VALUES, FLAGS } do
+    for option in pairs(known) do
+      names[#names + 1] = option
+    end
+  end
+  local near = core.nearest(name, names)
+  return nil, ("unknown option %s%s"):format(name, near and (" (did you mean %s?)"):format(near)
+    or "; see `perigee render --help`")
+end
+
+-- One option at args[i]; the next index, or nil and what is wrong.
+local function read_option(opts, args, i)
+  local name, value = args[i]:match "^(%-%-[^=]+)=(.*)$"
+  name = name or args[i]
+  if FLAGS[name] then
+    if value then
+      return nil, name .. " takes no value"
+    end
+    opts[FLAGS[name]] = true
+    return i + 1
+  elseif not VALUES[name] then
+    return unknown(name)
+  end
+  if not value then
+    i = i + 1
+    value = args[i]
+  end
+  if not value or value == "" then
+    return nil, name .. " needs a value"
+  end
+  opts[VALUES[name]] = value
+  return i + 1
+end
+
+--- The arguments as a table: template, tools, kwargs, special, now, input, and flags. nil, message.
+function render.read_args(args)
+  local opts, i, rest = {}, 1, false
+  while i <= #args do
+    local arg = args[i]
+    if not rest and (arg == "--help" or arg == "-h") then
+      return { help = true }
+    elseif not rest and arg == "--" then
+      rest, i = true, i + 1
+    elseif not rest and arg:find "^%-." then
+      local next_index, message = read_option(opts, args, i)
+      if not next_index then
+        return nil, message
+      end
+      i = next_index
+    elseif opts.input then
+      return nil, ("one FILE at a time, not %s and %s"):format(opts.input, arg)
+    else
+      opts.input, i = arg, i + 1
+    end
+  end
+  if not opts.template then
+    return nil, "--template is missing: chat_template.jinja, tokenizer_config.json or their folder"
+  elseif opts.continue and opts.no_prompt then
+    return nil, "--continue-final-message already goes without a generation prompt"
+  end
+  return opts
+end
+
+local function read_file(path)
+  local file <close>, message = io.open(path, "rb")
+  if not file then
+    return nil, message
+  end
+  local text = file:read "a"
+  if not text then
+    return nil, path .. ": it cannot be read (is it a folder?)"
+  end
+  return text
+end
+
+-- The text itself when it is JSON of the wanted kind: what is rendered keeps its key order and its numbers.
+local function checked(what, text, kind)
+  local value, message = json.decode(text)
+  if message then
+    return nil, ("%s is no JSON: %s"):format(what, message)
+  end
+  local first = text:match "^%s*(.)"
+  if type(value) ~= "table" or first ~= (kind == "list" and "[" or "{") then
+    return nil, ("%s must be a JSON %s"):format(what, kind)
+  end
+  return text
+end
+
+-- A list of messages and the options as one object.
+local function row_of(opts, messages)
+  local parts = { '"messages":' .. messages }
+  if opts.tools then
+    local text, message = read_file(opts.tools)
+    if text then
+      text, message = checked(opts.tools, text, "list")
+    end
+    if not text then
+      return nil, message
+    end
+    parts[#parts + 1] = '"tools":' .. text
+  end
+  for _, name in ipairs { "kwargs", "special" } do
+    if opts[name] then
+      local text, message = checked("--" .. name, opts[name], "object")
+      if not text then
+        return nil, message
+      end
+      parts[#parts + 1] = ('"%s":%s'):format(name, text)
+    end
+  end
+  parts[#parts + 1] = '"add_generation_prompt":' .. tostring(not opts.no_prompt and not opts.continue)
+  parts[#parts + 1] = '"continue_final_message":' .. tostring(opts.continue or false)
+  if opts.now then
+    parts[#parts + 1] = '"now":' .. json.encode(opts.now)
+  end
+  return "{" .. table.concat(parts, ",") .. "}"
+end
+
+local function read_row(opts)
+  local text, message
+  if opts.input and opts.input ~= "-" then
+    text, message = read_file(opts.input)
+  else
+    text = io.read "a" or ""
+  end
+  if not text then
+    return nil, message
+  end
+  local what = opts.input or "standard input"
+  if not text:find "^%s*{" then
+    text, message = checked(what, text, "list")
+    if not text then
+      return nil, message .. " of messages, or an object with messages"
+    end
+    return row_of(opts, text)
+  end
+  for option, field in pairs { tools = "tools", kwargs = "kwargs", special = "special", now = "now",
+    no_prompt = "add_generation_prompt", continue = "continue_final_message" } do
+    if opts[option] then
+      return nil, ("%s is an object: say %s in it, not as an option"):format(what, field)
+    end
+  end
+  return checked(what, text, "object")
+end
+
+--- The command.
+function render.main(args)
+  local opts, message = render.read_args(args)
+  if not opts then
+    return fail(2, message)
+  elseif opts.help then
+    io.write(USAGE)
+    return 0
+  end
+  local tpl, row, text
+  tpl, message = template.load(opts.template)
+  if not tpl then
+    return fail(1, message)
+  end
+  row, message = read_row(opts)
+  if not row then
+    return fail(1, message)
+  end
+  text, message = tpl:render_json(row)
+  if not text then
+    return fail(1, message)
+  end
+  if opts.json then
+    text = json.encode(json.object { { "text", text }, { "bytes", #text } }) .. "\n"
+  end
+  io.write(text)
+  return 0
+end
+
+return render
