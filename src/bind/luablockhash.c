@@ -62,7 +62,7 @@ static MAY_RAISE bool add_input(lua_State *L, int index, const char *where,
   if (lua_type(L, index) != LUA_TSTRING && !bind_test_text(L, index))
     bind_raise(L, "%s: token ids (a list) or a text are expected, got %s", where,
                luaL_typename(L, index));
-  const struct blob *text = text_blob(bind_check_text_node(L, index, where), bind_gen_tokens(L));
+  const struct blob *text = bind_text_blob(L, bind_check_text_node(L, index, where));
   return blockhash_chain_add_text(c, text->data, text->len, err) == 0;
 }
 

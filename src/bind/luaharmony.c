@@ -108,10 +108,44 @@ static void push_text(lua_State *L, const struct harmony_prompt *p) {
   lua_pushlstring(L, p->text.len ? p->text.data : "", p->text.len);
 }
 
-/* ids, text; nil, message */
-static MAY_RAISE int push_ids(lua_State *L, struct held_prompt *h, const char *path) {
+/* Appends what tok:encode(segment, {special =}) gives to the list on top; false leaves nil and the
+ * message there. `at` is the tokenizer: an object with that method. */
+static MAY_RAISE bool encode_by(lua_State *L, int at, const struct harmony_prompt *p,
+                                const struct harmony_segment *s) {
+  lua_getfield(L, at, "encode");
+  lua_pushvalue(L, at);
+  lua_pushlstring(L, p->text.data + s->start, s->len);
+  lua_createtable(L, 0, 1);
+  lua_pushboolean(L, s->special);
+  lua_setfield(L, -2, "special");
+  lua_call(L, 3, 2);
+  if (!lua_istable(L, -2))
+    return false;
+  lua_pop(L, 1);
+  lua_Integer n = luaL_len(L, -1), have = luaL_len(L, -2);
+  if (s->special && n != 1)
+    bind_raise(L, "harmony: the tokenizer has no token %.*s: Harmony needs o200k_harmony",
+               (int)s->len, p->text.data + s->start);
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_rawgeti(L, -1, i);
+    lua_rawseti(L, -3, have + i);
+  }
+  lua_pop(L, 1);
+  return true;
+}
+
+/* ids, text; nil, message. The tokenizer is at `at`: nil, a name or path, or an object. */
+static MAY_RAISE int push_ids(lua_State *L, struct held_prompt *h, int at) {
   struct err err;
-  struct tokens_encoder *encoder = encoder_of(L, path, &err);
+  if (!lua_isnil(L, at) && lua_type(L, at) != LUA_TSTRING) {
+    lua_newtable(L);
+    for (size_t i = 0; i < h->prompt.n; i++)
+      if (!encode_by(L, at, &h->prompt, &h->prompt.segments[i]))
+        return 2;
+    push_text(L, &h->prompt);
+    return 2;
+  }
+  struct tokens_encoder *encoder = encoder_of(L, lua_tostring(L, at), &err);
   if (!encoder || harmony_encode(&h->prompt, encoder, &h->ids, &err))
     return push_failure(L, &err);
   lua_createtable(L, h->ids.n < INT32_MAX ? (int)h->ids.n : 0, 0);
@@ -144,20 +178,25 @@ static int row_options(const struct value *row, struct harmony_options *o, struc
   return err_set(err, ERR_INVALID, "mode is one of completion, conversation, training");
 }
 
-/* The option `tokenizer` at `index`: a path, or NULL; lives as long as the options. */
-static MAY_RAISE const char *tokenizer_option(lua_State *L, int index, const char *where) {
-  if (lua_isnoneornil(L, index))
-    return NULL;
-  if (lua_getfield(L, index, "tokenizer") == LUA_TNIL) {
-    lua_pop(L, 1);
-    return NULL;
+/* Pushes the option `tokenizer` of the table at `index`: nil, a string, or an object that encodes;
+ * returns its place. */
+static MAY_RAISE int tokenizer_option(lua_State *L, int index, const char *where) {
+  if (lua_isnoneornil(L, index)) {
+    lua_pushnil(L);
+    return lua_gettop(L);
   }
-  if (lua_type(L, -1) != LUA_TSTRING)
-    bind_raise(L, "%s: tokenizer is a name, or the path of a rank file or a tokenizer.json, got %s",
-               where, luaL_typename(L, -1));
-  const char *path = lua_tostring(L, -1);
-  lua_pop(L, 1);
-  return path;
+  int type = lua_getfield(L, index, "tokenizer"), at = lua_gettop(L);
+  bool encodes = type == LUA_TUSERDATA || type == LUA_TTABLE;
+  if (encodes) {
+    encodes = lua_getfield(L, at, "encode") == LUA_TFUNCTION;
+    lua_pop(L, 1);
+  }
+  if (!encodes && type != LUA_TNIL && type != LUA_TSTRING)
+    bind_raise(L,
+               "%s: tokenizer is a name, the path of a rank file or a tokenizer.json, or what "
+               "perigee.tokenizer loads, got %s",
+               where, luaL_typename(L, at));
+  return at;
 }
 
 /* render_json(text, {tokenizer =}) -> ids, text; nil, message */
@@ -167,9 +206,9 @@ static int harmony_render_json(lua_State *L) {
   lua_settop(L, 2);
   if (!lua_isnil(L, 2))
     bind_check_options(L, 2, where, known, ARRAY_LEN(known));
-  const char *path = tokenizer_option(L, 2, where);
+  int tokenizer = tokenizer_option(L, 2, where);
   const struct blob *text =
-      text_blob(bind_check_text_node(L, 1, "harmony.render_json: the text"), bind_gen_tokens(L));
+      bind_text_blob(L, bind_check_text_node(L, 1, "harmony.render_json: the text"));
   struct value *row = bind_hold_value(L);
   struct held_prompt *h = hold_prompt(L);
   struct harmony_options options;
@@ -177,7 +216,7 @@ static int harmony_render_json(lua_State *L) {
   if (json_parse(text->data, text->len, row, &err) || row_options(row, &options, &err) ||
       harmony_render(&h->prompt, value_get(row, "messages"), &options, &err))
     return push_failure(L, &err);
-  return push_ids(L, h, path);
+  return push_ids(L, h, tokenizer);
 }
 
 /* ---- renderers: their options are the first user value ---- */
@@ -308,7 +347,7 @@ static int renderer_render_ids(lua_State *L) {
   if (!render(L, h, where, &err))
     return push_failure(L, &err);
   lua_getiuservalue(L, 1, 1);
-  return push_ids(L, h, tokenizer_option(L, -1, where));
+  return push_ids(L, h, tokenizer_option(L, lua_gettop(L), where));
 }
 
 /* renderer{tokenizer =, date =, …} */
@@ -324,6 +363,7 @@ static int harmony_renderer(lua_State *L) {
   }
   bind_check_options(L, 1, where, renderer_options, ARRAY_LEN(renderer_options));
   tokenizer_option(L, 1, where);
+  lua_settop(L, 1);
   bind_new_type(L, RENDERER, meta, methods);
   lua_newuserdatauv(L, 1, 1);
   luaL_setmetatable(L, RENDERER);

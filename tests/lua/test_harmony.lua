@@ -80,7 +80,7 @@ describe("harmony.render_json", function()
   it("raises for misuse", function()
     expect(function() harmony.render_json(3) end):errors "the text must be a string"
     expect(function() harmony.render_json("{}", { tokenzer = "x" }) end):errors "did you mean 'tokenizer'"
-    expect(function() harmony.render_json("{}", { tokenizer = 1 }) end):errors "tokenizer is a name, or the path"
+    expect(function() harmony.render_json("{}", { tokenizer = 1 }) end):errors "tokenizer is a name, the path"
   end)
 end)
 
@@ -111,6 +111,33 @@ describe("harmony.renderer", function()
       expect({ got[1], got[2], got[3], got[#got] }):eq { 200006, 17360, 200008, 200007 }
     end)
   end
+
+  it("takes any object that encodes", function()
+    local calls = {}
+    local bytes = {}
+    function bytes:encode(text, opts)
+      expect(self):eq(bytes)
+      calls[#calls + 1] = text
+      return opts.special and { -1 } or { text:byte(1, -1) }
+    end
+    local got, text = harmony.render_json('{"messages":[{"role":"user","content":"ab"}],"mode":"conversation"}',
+      { tokenizer = bytes })
+    expect(text):eq "<|start|>user<|message|>ab<|end|>"
+    expect(calls):eq { "<|start|>", "user", "<|message|>", "ab", "<|end|>" }
+    expect(got):eq { -1, 117, 115, 101, 114, -1, 97, 98, -1 }
+    function bytes.encode()
+      return nil, "not today"
+    end
+    local none, message = harmony.renderer { date = false, tokenizer = bytes }:render_ids {}
+    expect(none):eq(nil)
+    expect(message):eq "not today"
+    function bytes.encode(_, said)
+      return { said:byte(1, -1) }
+    end
+    expect(function() harmony.renderer { date = false, tokenizer = bytes }:render_ids {} end)
+      :errors "the tokenizer has no token <|start|>"
+    expect(function() harmony.renderer { tokenizer = {} } end):errors "tokenizer is a name, the path"
+  end)
 
   it("names what is wrong", function()
     local r = harmony.renderer { date = false }
