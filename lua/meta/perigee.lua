@@ -1029,6 +1029,45 @@ function Hashes:extend(more) end
 ---@return perigee.Hashes
 function Hashes:fork() end
 
+-- ------------------------------------------------------------------------------------- template
+
+--- A model's own chat template, executed as Jinja2 does under transformers' settings.
+---@class perigee.template
+local template = {}
+
+--- Loads a template: the path of a `chat_template.jinja`, of a `tokenizer_config.json` (its `chat_template` is
+--- text, or a list of which `tool_use` is taken for conversations with tools), or of the folder they are in; or
+--- the template's own text. A configuration also gives the special tokens.
+---@param path_or_source string
+---@return perigee.Template?
+---@return string? message the template's line and what is wrong with it
+function template.load(path_or_source) end
+
+---@class perigee.Template
+local Template = {}
+
+---@class perigee.RenderOptions
+---@field tools? table[] as in a chat request; key order is kept in json objects
+---@field add_generation_prompt? boolean default true
+---@field continue_final_message? boolean the last message stays open; default false
+---@field kwargs? table further template variables, as a request's `chat_template_kwargs`
+---@field special? table<string, string> special tokens (`bos_token`, …); default: the configuration's
+---@field now? string what `strftime_now` tells, `"2026-08-22T12:34:56"`; default: the local time
+
+--- The text of a conversation: the very bytes a server with this template renders.
+---@param messages table[]
+---@param opts? perigee.RenderOptions
+---@return string? text
+---@return string? message template, line and the error Python would raise
+function Template:render(messages, opts) end
+
+--- The same from one JSON object with `messages` and those fields; key order and large numbers stay as written.
+--- An object with `context` renders with exactly those variables.
+---@param text perigee.TextLike
+---@return string? text
+---@return string? message
+function Template:render_json(text) end
+
 -- -------------------------------------------------------------------------------------- harmony
 
 --- gpt-oss prompts in the Harmony format, as openai-harmony 0.0.8 renders them, ids included. Servers
