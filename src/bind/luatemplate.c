@@ -143,10 +143,11 @@ static int render_row(const struct held_template *h, const struct value *row,
 /* tpl:render_json(text, now?) -> text; nil, message */
 static int core_render_json(lua_State *L) {
   const struct held_template *h = luaL_checkudata(L, 1, TEMPLATE);
-  const struct blob *json =
-      bind_text_blob(L, bind_check_text_node(L, 2, "template.render_json: the text"));
   size_t now_len = 0;
   const char *now = luaL_optlstring(L, 3, NULL, &now_len);
+  lua_settop(L, 3);
+  const struct blob *json =
+      bind_text_blob(L, bind_check_text_node(L, 2, "template.render_json: the text"));
   struct template_options opts = {0};
   struct err err;
   struct value *row = bind_hold_value(L);

@@ -364,7 +364,7 @@ static int64_t clamp(int64_t i, int64_t n, int64_t low, int64_t high) {
 }
 
 struct bounds {
-  int64_t start, step, count;
+  int64_t start, end, step, count;
 };
 
 static struct bounds slice_bounds(struct jst *st, struct jv start, struct jv stop, struct jv step,
@@ -382,6 +382,7 @@ static struct bounds slice_bounds(struct jst *st, struct jv start, struct jv sto
     b.count = end < b.start ? (b.start - end - 1) / -b.step + 1 : 0;
   else
     b.count = end > b.start ? (end - b.start - 1) / b.step + 1 : 0;
+  b.end = end;
   return b;
 }
 
@@ -423,7 +424,7 @@ struct jv jslice_of(struct jst *st, struct jv obj, struct jv start, struct jv st
     r->start = obj.u.range->start + b.start * obj.u.range->step;
     r->step = obj.u.range->step * b.step;
     r->n = b.count;
-    r->stop = r->start + r->step * b.count;
+    r->stop = obj.u.range->start + b.end * obj.u.range->step;
     return (struct jv){.type = J_RANGE, .u.range = r};
   }
   if (!jis_seq(obj))

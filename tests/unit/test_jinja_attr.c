@@ -18,8 +18,9 @@ static void test_lookups(void **state) {
       {"{{ d['items'] is callable }}", CONTEXT, "True"},
       {"{{ s['upper']() }}", CONTEXT, "AXB"},
       {"{{ l[true] }}{{ l[1.0] }}|{{ l[99] }}|{{ s[5] }}|", CONTEXT, "1|||"},
-      {"{{ range(5)[2] }}{{ range(5).stop }}{{ range(10)[2:6:2] }}{{ (range(9)[::-1])|list }}",
-       CONTEXT, "25range(2, 6, 2)[8, 7, 6, 5, 4, 3, 2, 1, 0]"},
+      {"{{ range(5)[2] }}{{ range(5).stop }}{{ range(10)[2:6:2] }}{{ range(3, 9)[5:2] }}{{ "
+       "range(9)[::-2] }}{{ (range(9)[::-1])|list }}",
+       CONTEXT, "25range(2, 6, 2)range(8, 5)range(8, -1, -2)[8, 7, 6, 5, 4, 3, 2, 1, 0]"},
       {"{{ namespace(_a=1)._a }}|{{ namespace(a=1)['a'] }}", CONTEXT, "|1"},
       {"{{ {'_x': 1}._x }}{{ {'__class__': 1}['__class__'] }}", CONTEXT, "11"},
   };

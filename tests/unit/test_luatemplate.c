@@ -16,8 +16,7 @@ static void test_a_template(void **state) {
   lua_check_string(L, "return select(2, core.new('n', nil, nil, '{}'))",
                    "n: there is no chat_template in it");
   lua_check_string(L, "return select(2, core.new('n', '{{'))",
-                   "template 'n' line 1: TemplateSyntaxError: Expected an expression, got 'end of "
-                   "template'");
+                   "template 'n' line 1: TemplateSyntaxError: unexpected 'end of template'");
   lua_check_error(L, NEW ":render({ messages = { print } })", "function");
   lua_close(L);
 }

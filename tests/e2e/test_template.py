@@ -1,0 +1,108 @@
+"""perigee render: ways in, errors, statuses; and Jinja2 itself as witness on random templates (where it is installed)."""
+import json
+import os
+import subprocess
+
+from harness import PERIGEE, ROOT, Skip, eq, has, main
+
+CHAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if tools %}{{ tools|tojson }}{% endif %}" \
+       "{{ bos_token }}{{ x }}{% if add_generation_prompt %}<assistant>{% endif %}"
+HI = b'[{"role": "user", "content": "hi"}]'
+# Rows of a file, each with its own template, answered one line each.
+ROWS = """
+local json, core = require "perigee.json", require "perigee.template.core"
+for line in io.lines(arg[1]) do
+  local row = json.decode(line)
+  local tpl, message = core.new("t", row.template)
+  local text
+  if tpl then
+    text, message = tpl:render_json((line:gsub("^{", '{"now": "2026-08-22T12:34:56", ', 1)))
+  end
+  print(json.encode { text = text, error = not text and message or nil })
+end
+"""
+
+
+def render(*args, stdin=HI, status=0):
+    done = subprocess.run([PERIGEE, "render", *args], input=stdin, capture_output=True, timeout=60)
+    eq(done.returncode, status, f"status of render {args} ({done.stderr.decode()})")
+    return (done.stderr if status else done.stdout).decode()
+
+
+def test_ways_in(work):
+    tpl = work.write("chat_template.jinja", CHAT)
+    tools = work.write("tools.json", '[{"b": 1, "a": 18446744073709551615}]')
+    chat = work.write("chat.json", HI.decode())
+    eq(render("--template", tpl), "<user>hi\n<assistant>")
+    eq(render(f"--template={tpl}", "--no-generation-prompt", chat, stdin=b""), "<user>hi\n")
+    eq(render("--template", tpl, "-", "--tools", tools, "--kwargs", '{"x": 1.0}', "--special", '{"bos_token": "<s>"}'),
+       '<user>hi\n[{"b": 1, "a": 18446744073709551615}]<s>1.0<assistant>')
+    eq(render("--template", work.path), "<user>hi\n<assistant>")
+    eq(json.loads(render("--template", tpl, "--json")), {"text": "<user>hi\n<assistant>", "bytes": 20})
+    eq(render("--template", tpl, stdin=b' {"messages": [], "tools": [1], "add_generation_prompt": false}'), "[1]")
+    eq(render("--template", "{{ strftime_now('%d %b') }}", "--now", "2026-08-22", stdin=b"[]"), "22 Aug")
+    eq(render("--template", tpl, "--continue-final-message", stdin=b'[{"role": "a", "content": "so "}]'), "<a>so ")
+
+
+def test_configuration(work):
+    work.write("tokenizer_config.json", json.dumps({"bos_token": "<s>", "chat_template": [
+        {"name": "default", "template": "D{{ bos_token }}"}, {"name": "tool_use", "template": "T"}]}))
+    eq(render("--template", work.path), "D<s>")
+    eq(render("--template", work.path, stdin=b'{"messages": [], "tools": [{}]}'), "T")
+    eq(render("--template", work.path, "--special", '{"bos_token": "x"}'), "Dx")
+
+
+def test_errors_say_where_and_what_to_do(work):
+    tpl = work.write("t.jinja", "a\n{{ messages[0].nope.x }}")
+    bad = work.write("bad.jinja", "{% if %}")
+    has(render("--template", tpl, status=1), "t.jinja' line 2: UndefinedError: 'dict object' has no attribute 'nope'")
+    has(render("--template", bad, status=1), "bad.jinja' line 1: TemplateSyntaxError")
+    has(render(status=2), "--template is missing")
+    has(render("--tmplate", "x", status=2), "did you mean --template?")
+    has(render("--template", "nowhere", status=1), "nowhere: no such file")
+    has(render("--template", os.path.join(work.path, "sub"), status=1), "no such file")
+    has(render("--template", tpl, "nowhere.json", status=1), "nowhere.json")
+    has(render("--template", tpl, work.path, status=1), "it cannot be read")
+    has(render("--template", tpl, stdin=b"{", status=1), "is no JSON: line 1")
+    has(render("--template", tpl, stdin=b"3", status=1), "must be a JSON list of messages")
+    has(render("--template", tpl, "--kwargs", "[]", status=1), "--kwargs must be a JSON object")
+    has(render("--template", tpl, "--tools", bad, status=1), "bad.jinja is no JSON")
+    has(render("--template", tpl, "--now", "today", status=1), "is no local time")
+    has(render("--template", tpl, "--kwargs", "{}", stdin=b'{"messages": []}', status=1), "say kwargs in it")
+    os.mkdir(os.path.join(work.path, "empty"))
+    has(render("--template", os.path.join(work.path, "empty"), status=1), "neither chat_template.jinja nor")
+    has(render("--help"), "usage: perigee render")
+
+
+def test_a_closed_reader_is_no_failure(work):
+    tpl = work.write("t.jinja", "{{ 'x' * 1000000 }}")
+    done = subprocess.run(f"echo '[]' | {PERIGEE} render --template {tpl} | head -c 5", shell=True, capture_output=True,
+                          timeout=60)
+    eq(done.stdout, b"xxxxx")
+
+
+def oracle_agrees(work, seed, count):
+    try:
+        import template_rows
+    except ImportError as e:
+        raise Skip(f"Jinja2 is not installed ({e}); `make deps-test` installs it") from e
+    rows = list(template_rows.rows(seed, count))
+    path = work.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    script = work.write("rows.lua", ROWS)
+    done = subprocess.run([PERIGEE, "lua", script, path], capture_output=True, timeout=600, cwd=ROOT)
+    eq(done.returncode, 0, done.stderr.decode())
+    answers = done.stdout.decode().rstrip("\n").split("\n")  # splitlines would split at U+2028
+    eq(len(answers), len(rows))
+    for row, line in zip(rows, answers):
+        got = json.loads(line)
+        if row.get("text") != got.get("text"):
+            raise AssertionError(f"seed {row['id']}: {row['template']!r} with {row['context']}\n"
+                                 f"  got  {got}\n  want {row.get('text')!r} {row.get('error')}")
+
+
+def test_oracle(work):
+    """The same 1,500 templates every time; PERIGEE_TEMPLATE_SEED=N tries others."""
+    oracle_agrees(work, int(os.environ.get("PERIGEE_TEMPLATE_SEED", "7000000")), 1500)
+
+
+main(globals())
