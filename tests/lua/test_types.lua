@@ -31,7 +31,8 @@ describe("types", function()
     local files = types.files()
     expect(files["perigee/chat.lua"]):contains "---@type perigee.chat"
     for _, name in ipairs {
-      "blockhash", "chat", "completions", "gen", "harmony", "json", "openai", "route", "stats", "test", "tool",
+      "blockhash", "chat", "completions", "gen", "harmony", "json", "openai", "route", "stats", "template", "test",
+      "tokenizer", "tool",
     } do
       expect(files["perigee/" .. name .. ".lua"]):contains("---@meta perigee." .. name)
       files["perigee/" .. name .. ".lua"] = nil
