@@ -104,6 +104,10 @@ def check_tests():
                      if re.search(r"\b" + name + r"\.c\b", open(t, encoding="utf-8").read()[:1200])]
             if not users and not named:
                 report(path, 1, f"no tests/unit/test_{name}.c, and no unit test includes {header} or names {name}.c at its head")
+    for path in sorted(glob.glob("tests/unit/test_*.c")):
+        name = os.path.basename(path)[5:-2]
+        if name not in seen:
+            report(path, 1, f"no src/*/{name}.c: make builds a test only for the source it is named after")
     for path in sorted(glob.glob("lua/perigee/*.lua")):
         name = os.path.basename(path)[:-4]
         if not os.path.exists(f"tests/lua/test_{name}.lua"):
