@@ -155,7 +155,7 @@ static MAY_RAISE void push_proxy(lua_State *L, const struct shared *s) {
     lua_createtable(L, 0, 1);
     lua_pushlightuserdata(L, (void *)s);
     lua_rawsetp(L, -2, &node_key);
-    luaL_setmetatable(L, PROXY_TYPE);
+    bind_set_type(L, PROXY_TYPE);
     lua_pushvalue(L, -1);
     lua_rawsetp(L, -3, s);
   }
