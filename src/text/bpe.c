@@ -89,6 +89,9 @@ int bpe_seal(struct bpe *b, struct err *err) {
   buf_put(&b->text, "", 0);
   while (b->n_ids && b->len[b->n_ids - 1] == BPE_NONE)
     b->n_ids--;
+  if (b->n_ids > 65536 && b->n_ids / 16 > b->n_tokens)
+    return err_set(err, ERR_UNSUPPORTED, "ids up to %u for %u tokens: too many unused ones",
+                   b->n_ids - 1, b->n_tokens);
   uint32_t twice = index_texts(b, NULL);
   if (twice == BPE_NONE)
     return 0;

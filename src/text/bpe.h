@@ -11,7 +11,7 @@
 #include "text/tokens.h"
 
 #define BPE_NONE UINT32_MAX
-#define BPE_MAX_IDS (1u << 24) /* ids at or above it are refused: tables are indexed by id */
+#define BPE_MAX_IDS (1u << 22) /* ids at or above it are refused: tables are indexed by id */
 
 struct bpe_pair {
   uint64_t key; /* left id << 32 | right id */
@@ -63,7 +63,8 @@ void bpe_free(struct bpe *b);
 /* Before bpe_seal, in any order. ERR_INVALID: the id is taken (`text` is quoted in the message) or
  * too large. */
 NODISCARD int bpe_add(struct bpe *b, uint32_t id, const char *text, size_t len, struct err *err);
-/* Ends adding; bpe_find works from here on. ERR_INVALID when two ids have the same text. */
+/* Ends adding; bpe_find works from here on. ERR_INVALID when two ids have the same text;
+ * ERR_UNSUPPORTED when far more ids are unused than used. */
 NODISCARD int bpe_seal(struct bpe *b, struct err *err);
 /* The id of a token's text; BPE_NONE. */
 uint32_t bpe_find(const struct bpe *b, const char *text, size_t len);

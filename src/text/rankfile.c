@@ -161,12 +161,12 @@ int rankfile_load(struct tokenizer *t, const char *text, size_t len, const char 
   t->pre.steps[0] = (struct prestep){.splits = true, .pattern = pattern_splitter(f->splitter)};
   int rc = read_lines(t, text, len, err);
   if (!rc)
+    rc = add_specials(t, f, err);
+  if (!rc)
     rc = bpe_seal(&t->bpe, err);
   for (int i = 0; i < 256 && !rc; i++)
     if (bpe_find(&t->bpe, &(char){(char)i}, 1) == BPE_NONE)
       rc = err_set(err, ERR_INVALID, "no rank for the byte 0x%02x: not a whole rank file", i);
-  if (!rc)
-    rc = add_specials(t, f, err);
   if (!rc)
     bpe_pairs_from_ranks(&t->bpe);
   return rc;

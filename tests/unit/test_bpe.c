@@ -44,6 +44,12 @@ static void test_building(void **state) {
   bpe_free(&b);
 
   bpe_init(&b);
+  add(&b, 1000000, "far");
+  assert_int_equal(bpe_seal(&b, &err), ERR_UNSUPPORTED);
+  check_has(err.text, "ids up to 1000000 for 1 tokens");
+  bpe_free(&b);
+
+  bpe_init(&b);
   add(&b, 1, "same");
   add(&b, 2, "same");
   assert_int_equal(bpe_seal(&b, &err), ERR_INVALID);
