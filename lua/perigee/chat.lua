@@ -204,7 +204,7 @@ local function send(conv, verb, opts)
   opts = core.options(opts, "conv:send", SEND_OPTIONS)
   local call = check_call(conv, opts.tool_call)
   local scripted = conv.history == "scripted" or call ~= nil
-  local options, max_tokens = request.body_options(conv, opts, "conv:send", scripted)
+  local options, max_tokens, asked = request.body_options(conv, opts, "conv:send", scripted)
   if scripted and not max_tokens then
     core.raise("conv:send: max_tokens is missing: with history = \"scripted\" it is the declared length "
       .. "of the answer")
@@ -218,6 +218,7 @@ local function send(conv, verb, opts)
     step = conv.step,
     branch = conv.branch,
     parent = conv.parent,
+    asked_tokens = asked,
   }
   local reply, class, detail = request.send(conv, conv.vu, verb, prompt, conv.core:body(options), opts)
   if not reply then

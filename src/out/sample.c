@@ -89,7 +89,7 @@ struct sample *sample_new(void) {
   s->error_ns = s->coalesced_bound_ns = SAMPLE_ABSENT;
   s->prompt_tokens = s->output_tokens = s->reasoning_tokens = s->cached_tokens = SAMPLE_ABSENT;
   s->prompt_tokens_local = s->output_tokens_local = SAMPLE_ABSENT;
-  s->first_tokens = s->window_tokens = SAMPLE_ABSENT;
+  s->asked_tokens = s->first_tokens = s->window_tokens = SAMPLE_ABSENT;
   s->render_ns = s->tokenize_ns = s->hash_ns = SAMPLE_ABSENT;
   return s;
 }
@@ -319,6 +319,8 @@ static void write_rest(struct buf *b, const struct sample *s) {
   put_u64(b, s->reconnects);
   KEY(b, "first_visible");
   put_stamp(b, s->first_visible);
+  KEY(b, "asked_tokens");
+  put_count(b, s->asked_tokens);
   KEY(b, "first_tokens");
   put_count(b, s->first_tokens);
   KEY(b, "window_tokens");
