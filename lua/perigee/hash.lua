@@ -73,9 +73,7 @@ local function unknown(name)
   for known in pairs(FLAGS) do
     names[#names + 1] = known
   end
-  local near = core.nearest(name, names)
-  return nil, ("unknown option %s%s"):format(name, near and (" (did you mean %s?)"):format(near)
-    or "; see `perigee hash --help`")
+  return nil, core.unknown_option("hash", name, names)
 end
 
 -- One option at args[i]; returns the next index, or nil and what is wrong.

@@ -241,7 +241,7 @@ function new.main(args)
     elseif arg == "--library" then
       library = true
     elseif arg:sub(1, 1) == "-" then
-      return refuse(("unknown option %s\n%s"):format(arg, USAGE))
+      return refuse(core.unknown_option("new", arg, { "--help", "--library" }))
     elseif path then
       return refuse "one name is expected"
     else

@@ -18,7 +18,7 @@ describe("hash.read_args", function()
       local _, text = hash.read_args { ... }
       return text
     end
-    expect(message "--sheme"):eq "unknown option --sheme (did you mean --scheme?)"
+    expect(message "--sheme"):eq "unknown option --sheme (did you mean --scheme?); see `perigee hash --help`"
     expect(message "--zzzzzzzzz"):eq "unknown option --zzzzzzzzz; see `perigee hash --help`"
     expect(message "-x"):eq "unknown option -x; see `perigee hash --help`"
     expect(message "--scheme"):eq "--scheme needs a value"
