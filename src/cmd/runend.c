@@ -115,7 +115,7 @@ static void add_note(const struct runjob *job, struct value *summary) {
 
 static int decide(struct runjob *job, struct value *summary) {
   struct verdict_input in = {0};
-  struct verdict verdict;
+  struct verdict verdict = {0};
   verdict_input_from(summary, &in);
   if (job->run_error[0])
     in.run_error = job->run_error;
