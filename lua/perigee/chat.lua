@@ -220,9 +220,9 @@ local function send(conv, verb, opts)
     parent = conv.parent,
     asked_tokens = asked,
   }
-  local reply, class, detail = request.send(conv, conv.vu, verb, prompt, conv.core:body(options), opts)
+  local reply, class, detail, response = request.send(conv, conv.vu, verb, prompt, conv.core:body(options), opts)
   if not reply then
-    return nil, class, detail
+    return nil, class, detail, response
   end
   keep(conv, reply, max_tokens, call)
   return reply
@@ -233,7 +233,7 @@ function Conversation:send(opts)
   return send(self, "http", opts)
 end
 
---- The same; a failure is nil, class, detail.
+--- The same; a failure is nil, class, detail, response.
 function Conversation:try_send(opts)
   return send(self, "try_http", opts)
 end
