@@ -318,6 +318,7 @@ data.files = {
   { "report.md", "this report" },
   { "summary.json", "every figure" },
   { "samples.jsonl", "one row per request" },
+  { "values.jsonl", "one row per value that the script recorded" },
   { "run.json", "what ran, on what, with which seed" },
   { "log.txt", "what scripts printed, and warnings" },
   { "scripts/", "the scripts as they were" },
