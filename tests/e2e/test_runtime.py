@@ -109,7 +109,7 @@ def test_warm_up_is_not_in_the_numbers(work):
 
 def test_a_closed_load_of_sessions_drains_after_the_last_has_begun(work):
     """Twelve sessions of half a second by two users take three seconds, whatever the drain is."""
-    with Server(simple_chat) as server:
+    with Server(lambda _, c: simple_chat(c)) as server:
         for workers in ("1", "2"):
             script = plan("perigee.closed { users = 2, sessions = 12 }", "    vu:sleep(0.5)" + TURN, '  drain = "1s",')
             result = run(work, server, script, "--workers", workers)
@@ -119,7 +119,7 @@ def test_a_closed_load_of_sessions_drains_after_the_last_has_begun(work):
 
 
 def test_an_expectation_s_long_text_and_lists_of_negative_length(work):
-    with Server(simple_chat) as server:
+    with Server(lambda _, c: simple_chat(c)) as server:
         script = plan("perigee.closed { users = 1, sessions = 2 }", TURN,
                       '  expect = { function() return true, ("é"):rep(50000) end, function() return true, "short" end },')
         result = run(work, server, script)
