@@ -110,7 +110,8 @@ static const struct options_command command = {
         "  curl -H \"Authorization: Bearer $TOKEN\" $ADMIN/admin/fault \\\n"
         "       -d '{\"fault\": \"429 p=0.5 retry_after=2s\", \"replica\": \"r1\"}'\n"
         "\n"
-        "Exit status: 0 when it was told to end (Ctrl-C, SIGTERM), 1 it failed (a port in use, a "
+        "Exit status: 0 when it was told to end (Ctrl-C, SIGTERM, SIGHUP), 1 it failed (a port in "
+        "use, a "
         "full\n"
         "disk), 2 wrong usage.",
     .specs = specs,
@@ -192,12 +193,14 @@ static void on_input(uv_poll_t *handle, int status, int events) {
 
 /* Live until the loop is deleted: closing ends there. */
 struct handles {
-  uv_signal_t term, interrupt;
+  uv_signal_t signals[3];
   uv_poll_t input;
 };
 
-static int serve(struct loop *loop, bool until_eof, struct handles *s, struct err *err) {
-  if (until_eof) {
+/* Whoever reads where the fleet is may end it at once: signals are caught before. */
+static int serve(struct loop *loop, const struct simfleet *fleet, const struct sim_options *o,
+                 struct handles *s, struct err *err) {
+  if (o->until_eof) {
     int rc = uv_poll_init(loop_uv(loop), &s->input, STDIN_FILENO);
     if (rc)
       return err_set(err, ERR_IO, "--until-eof: standard input cannot be watched (%s); give a pipe",
@@ -205,15 +208,23 @@ static int serve(struct loop *loop, bool until_eof, struct handles *s, struct er
     s->input.data = loop;
     uv_poll_start(&s->input, UV_READABLE, on_input);
   }
-  uv_signal_init(loop_uv(loop), &s->term);
-  uv_signal_init(loop_uv(loop), &s->interrupt);
-  s->term.data = s->interrupt.data = loop;
-  uv_signal_start(&s->term, on_signal, SIGTERM);
-  uv_signal_start(&s->interrupt, on_signal, SIGINT);
-  loop_run(loop);
-  uv_close((uv_handle_t *)&s->term, NULL);
-  uv_close((uv_handle_t *)&s->interrupt, NULL);
-  if (until_eof)
+  static const int numbers[ARRAY_LEN(s->signals)] = {SIGTERM, SIGINT, SIGHUP};
+  for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+    struct sigaction now_is;
+    uv_signal_init(loop_uv(loop), &s->signals[i]);
+    s->signals[i].data = loop;
+    if (sigaction(numbers[i], NULL, &now_is) != 0 || now_is.sa_handler != SIG_IGN) /* nohup */
+      uv_signal_start(&s->signals[i], on_signal, numbers[i]);
+  }
+  if (o->announce)
+    print_line(fleet);
+  else
+    print_table(fleet, o);
+  if (!ferror(stdout)) /* else nobody would know where it is, and main says why */
+    loop_run(loop);
+  for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+    uv_close((uv_handle_t *)&s->signals[i], NULL);
+  if (o->until_eof)
     uv_close((uv_handle_t *)&s->input, NULL);
   return 0;
 }
@@ -245,14 +256,8 @@ static int run(const struct sim_options *o, struct err *err) {
     if (rc)
       err_prefix(err, "--fault");
   }
-  if (!rc) {
-    if (o->announce)
-      print_line(fleet);
-    else
-      print_table(fleet, o);
-    if (!ferror(stdout)) /* else nobody would know where it is, and main says why */
-      rc = serve(loop, o->until_eof, &handles, err);
-  }
+  if (!rc)
+    rc = serve(loop, fleet, o, &handles, err);
   if (fleet && simfleet_stop(fleet) && !rc)
     rc = err_set(err, ERR_IO, "--truth %s is not complete (the reason is above)", o->truth);
   loop_delete(loop);

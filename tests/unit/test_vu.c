@@ -1,5 +1,5 @@
 /* test_vu.c: virtual users: waiting, children, failing, cancelling, running away (vu.c; vu_type.c
- * and the methods). Scripts print what they see. */
+ * and the methods), and what guarddebug.c refuses. Scripts print what they see. */
 #include "check.h"
 
 #include "run_peer.h"
@@ -339,6 +339,14 @@ static void guards_say_what_to_use(void **state) {
       {"os.exit(1)", "os.exit would end every virtual user"},
       {"collectgarbage()", "the run steps the collector"},
       {"debug.sethook()", "debug.sethook belongs to the run"},
+      {"debug.setupvalue(print, 1, nil)", "debug.setupvalue: this function is written in C"},
+      {"debug.getupvalue(print, 1)", "debug.getupvalue: this function is written in C"},
+      {"debug.upvaluejoin(print, 1, function() return ok end, 1)",
+       "debug.upvaluejoin: this function is written in C"},
+      {"debug.setuservalue(io.stderr, 1)", "debug.setuservalue: this userdata belongs to"},
+      {"debug.setmetatable(vu, {})", "debug.setmetatable: this userdata belongs to"},
+      {"table.sort({ 2, 1 }, function() debug.setlocal(2, 1, 1) end)",
+       "debug.setlocal: this function is written in C"},
       {"for _ in pairs({ [{}] = 1, [{}] = 2 }) do end", "has no order that is the same everywhere"},
   };
   for (size_t i = 0; i < ARRAY_LEN(bad); i++)
