@@ -247,7 +247,7 @@ function Vu:all(list, fn) end
 function Vu:spawn(fn) end
 
 --- Keeps a value of a metric that the plan declares in `metrics`, under the tags of `vu:tag` and those given here: expectations
---- and the report split it by them.
+--- and the report split it by them, and the run's values.jsonl has each one.
 ---@param metric string
 ---@param value number finite
 ---@param tags? table<string, string|number|boolean>

@@ -220,7 +220,8 @@ local function send(conv, verb, opts)
     parent = conv.parent,
     asked_tokens = asked,
   }
-  local reply, class, detail, response = request.send(conv, conv.vu, verb, prompt, conv.core:body(options), opts)
+  local body = conv.core:body(options)
+  local reply, class, detail, response = request.send(conv, conv.vu, verb, prompt, body, opts)
   if not reply then
     return nil, class, detail, response
   end
