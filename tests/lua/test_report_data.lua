@@ -81,7 +81,8 @@ describe("the headline table", function()
     local s = section({ metrics = { ttft = metric { sessions = 12,
       ci95_reason = { p95 = "too few sessions (12 of at least 40)" } }, e2e = metric { sessions = 18 } } }, "Results")
     expect(s.notes):contains("± and ranges are 95 % intervals by session (12 to 18 sessions); ± is the longer side. "
-      .. "None where sessions are too few: a mean needs 2, p50 5, p90 20, p95 40, p99 200, more where they differ much.")
+      .. "None where sessions are too few: a mean needs 2, p50 5, p90 20, p95 40, p99 200, more where they "
+      .. "differ much.")
   end)
 
   it("has a row that counts failures and what never ended as infinite, where there are any", function()

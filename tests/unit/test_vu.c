@@ -204,7 +204,8 @@ static void all_runs_side_by_side(void **state) {
   /* Numbers by who forks: not by which of them happens to be first. */
   ok("local r = vu:all({ 1, 2 }, function(child, item, i)\n"
      "  child:sleep(0.02 * (3 - i))\n"
-     "  local t = child:all({ 1, 2 }, function(g) return g.branch_id .. '<' .. g.parent_branch end)\n"
+     "  local t = child:all({ 1, 2 }, function(g) return g.branch_id .. '<' .. g.parent_branch "
+     "end)\n"
      "  return table.concat(t, ' ') .. ' ' .. child:branch()\n"
      "end)\n"
      "print(table.concat(r, ' '))",
@@ -339,6 +340,13 @@ static void guards_say_what_to_use(void **state) {
       {"os.exit(1)", "os.exit would end every virtual user"},
       {"collectgarbage()", "the run steps the collector"},
       {"debug.sethook()", "debug.sethook belongs to the run"},
+      {"vu:check(('x'):rep(201), true)", "vu:check: 'xxxx"},
+      {"vu:tag(('x'):rep(201), true)", "has 201 bytes, at most 200 are kept"},
+      {"vu:tag('k', ('x'):rep(201))", "has 201 bytes, at most 200 are kept"},
+      {"vu:http { path = '/', tags = { k = ('x'):rep(201) } }",
+       "has 201 bytes, at most 200 are kept"},
+      {"vu:http { path = '/', policy = ('x'):rep(201) }",
+       "the policy's name has 201 bytes, at most 200 are kept"},
       {"debug.setupvalue(print, 1, nil)", "debug.setupvalue: this function is written in C"},
       {"debug.getupvalue(print, 1)", "debug.getupvalue: this function is written in C"},
       {"debug.upvaluejoin(print, 1, function() return ok end, 1)",
