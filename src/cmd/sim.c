@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -148,7 +149,6 @@ static void print_line(const struct simfleet *f) {
   buf_init(&b, BUF_MAX_OWN);
   json_write(&b, &v);
   printf("%s\n", b.data);
-  fflush(stdout);
   buf_free(&b);
   value_free(&v);
 }
@@ -171,7 +171,6 @@ static void print_table(const struct simfleet *f, const struct sim_options *o) {
   if (o->truth)
     printf("truth log %s\n", o->truth);
   printf("Ctrl-C ends it.\n");
-  fflush(stdout);
   value_free(&v);
 }
 
@@ -220,13 +219,20 @@ static int serve(struct loop *loop, const struct simfleet *fleet, const struct s
     print_line(fleet);
   else
     print_table(fleet, o);
-  if (!ferror(stdout)) /* else nobody would know where it is, and main says why */
+  int rc = 0;
+  errno = 0;
+  if (fflush(stdout) == 0 && !ferror(stdout)) {
     loop_run(loop);
+  } else if (errno == EPIPE) { /* who started us has gone: nobody is there to be told */
+    __fpurge(stdout);
+    clearerr(stdout);
+    rc = ERR_CLOSED;
+  } /* else nobody would know where it is, and main says why */
   for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
     uv_close((uv_handle_t *)&s->signals[i], NULL);
   if (o->until_eof)
     uv_close((uv_handle_t *)&s->input, NULL);
-  return 0;
+  return rc;
 }
 
 static int run(const struct sim_options *o, struct err *err) {
@@ -280,5 +286,7 @@ int cmd_sim(int argc, char **argv) {
   options_free(&command, &o, &args);
   if (rc == 1)
     return 0; /* --help */
+  if (rc == ERR_CLOSED && !err.text[0])
+    return EXIT_FAILED;
   return rc ? cmd_fail("sim", rc == ERR_IO || rc == ERR_LIMIT ? 1 : EXIT_USAGE, &err) : 0;
 }

@@ -1,5 +1,6 @@
 """What is stopped for taking too long, and what is not: CPU time counts, not a busy machine's."""
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -88,6 +89,23 @@ def test_a_hangup_keeps_the_truth_log(work):
         process.send_signal(number)
         process.communicate(timeout=30)
         eq(process.returncode, 0, str(number))
+
+
+def test_a_fleet_whose_reader_has_gone_says_nothing(work):
+    process = work.start("sim", "--announce")
+    process.stdout.close()
+    eq(process.wait(timeout=30), 1)
+    eq(process.stderr.read(), "")
+    process.stderr.close()
+
+
+def test_one_number_of_descriptors(work):
+    work.write("s.lua", plan("session = function() end"))
+    process = work.start("run", "s.lua", "--workers", "1",
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
+    result = work.finish(process)
+    eq(result.status, 1, result.err)
+    has(result.err, "this run needs at least 67 descriptors, the limit is 40")
 
 
 main(globals())
