@@ -96,14 +96,15 @@ static bool is_help(const char *word) {
 /* `perigee help [COMMAND]` */
 static int show_help(int argc, char **argv) {
   static char help[] = "--help";
-  char *ask[] = {help, NULL};
   if (argc > 1) {
     struct err err;
     err_set(&err, ERR_INVALID, "one command at a time; see `perigee --help`");
     return cmd_fail("help", EXIT_USAGE, &err);
   }
-  if (argc == 1 && !is_help(argv[0]))
+  if (argc == 1 && !is_help(argv[0])) {
+    char *ask[] = {help, NULL};
     return run_command(argv[0], 1, ask);
+  }
   print_help(stdout);
   return 0;
 }

@@ -58,10 +58,10 @@ static void add_folder(struct names *names, const char *folder, const char *fron
   DIR *dir = opendir(folder);
   for (struct dirent *e; dir && (e = readdir(dir));) {
     size_t len = strlen(e->d_name), n = strlen(tail);
-    char file[4096];
     if (e->d_name[0] == '.')
       continue;
     if (*tail == '/') {
+      char file[4096];
       snprintf(file, sizeof file, "%s/%s%s", folder, e->d_name, tail);
       if (access(file, F_OK) == 0)
         add_joined(names, front, e->d_name, len);
