@@ -7,8 +7,9 @@
 #include <limits.h>
 #include <lua.h>
 
-#include "bind/hold.h"
 #include "bind/guard.h"
+#include "bind/hold.h"
+#include "run/state.h"
 
 static MAY_RAISE int original(lua_State *L) {
   return lua_tocfunction(L, lua_upvalueindex(1))(L); /* as if it had been called itself */
@@ -60,11 +61,18 @@ static int guarded_setlocal(lua_State *L) { /* [thread,] level, local, value */
   return original(L);
 }
 
+static int guarded_getregistry(lua_State *L) {
+  if (state_of(L))
+    bind_raise(L, "debug.getregistry: what is in the registry is the C code's own");
+  return original(L); /* tools look around in it */
+}
+
 void bind_guarddebug_open(lua_State *L) {
   static const luaL_Reg guards[] = {
       {"getupvalue", guarded_getupvalue},     {"setupvalue", guarded_setupvalue},
       {"upvaluejoin", guarded_upvaluejoin},   {"setuservalue", guarded_setuservalue},
       {"setmetatable", guarded_setmetatable}, {"setlocal", guarded_setlocal},
+      {"getregistry", guarded_getregistry},
   };
   lua_getglobal(L, "debug");
   for (size_t i = 0; i < ARRAY_LEN(guards); i++) {

@@ -351,6 +351,7 @@ static void guards_say_what_to_use(void **state) {
       {"debug.getupvalue(print, 1)", "debug.getupvalue: this function is written in C"},
       {"debug.upvaluejoin(print, 1, function() return ok end, 1)",
        "debug.upvaluejoin: this function is written in C"},
+      {"debug.getregistry()", "debug.getregistry: what is in the registry"},
       {"debug.setuservalue(io.stderr, 1)", "debug.setuservalue: this userdata belongs to"},
       {"debug.setmetatable(vu, {})", "debug.setmetatable: this userdata belongs to"},
       {"table.sort({ 2, 1 }, function() debug.setlocal(2, 1, 1) end)",
