@@ -16,8 +16,7 @@
 #include "out/verdict.h"
 #include "text/json.h"
 
-#define WAIT_NS (60 * NS_PER_S) /* an expectation may wait so long for somebody, beyond its time   \
-                                 */
+#define WAIT_NS (60 * NS_PER_S) /* what an expectation may wait, beyond its time */
 
 static struct value build_summary(struct runjob *job) {
   struct table *table = writer_table(job->writer);

@@ -152,7 +152,8 @@ static void scripts_that_give_no_plan(void **state) {
   refused("local function f() error 'deep' end\nlocal function g() f() end\ng()",
           "s.lua:1: deep|\n  at |s.lua:1 (in |s.lua:2 (in |s.lua:3 (main chunk)");
   refused("require 'nosuch.module'", "module 'nosuch.module' not found");
-  refused("require 'perigee.chad'", "module 'perigee.chad' not found:\n\tdid you mean 'perigee.chat'?");
+  refused("require 'perigee.chad'",
+          "module 'perigee.chad' not found:\n\tdid you mean 'perigee.chat'?");
   refused("error { code = 1 }", "s.lua:1: {\"code\":1}");
   const struct plan_source missing = {.script = "/nonexistent/x.lua", .store = store};
   assert_int_equal(bind_plan_load(&missing, &info, &err), ERR_INVALID);
