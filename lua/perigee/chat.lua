@@ -4,7 +4,6 @@
 local core = require "perigee.core"
 local histories = require "perigee.chat.core"
 local json = require "perigee.json"
-local make = require "perigee.gen.core"
 local object = require "perigee.object"
 local request = require "perigee.request"
 
@@ -311,7 +310,7 @@ end
 
 --- Tokens of the messages' text, without what the chat template adds.
 function Conversation:tokens()
-  return (make.tokens_of(self.core:text_bytes()))
+  return self.core:text_tokens()
 end
 
 object.class(Conversation, "conv", {

@@ -3,6 +3,7 @@
  * Each message is one piece of canonical JSON, made when the message is added and shared by every
  * fork and request that needs it. A request's body is a head, those pieces and a tail: nothing of
  * the history is copied per turn. Turns, steps, branches and open tool calls are kept in Lua. */
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -14,6 +15,7 @@
 #include "text/json.h"
 
 #define CONV_TYPE "perigee.conv"
+#define NOT_COUNTED (-1)
 
 enum role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL };
 static const char *const role_names[] = {"system", "user", "assistant", "tool", NULL};
@@ -22,6 +24,7 @@ struct message {
   struct blob *json; /* with a leading comma unless it is the first */
   size_t text_bytes; /* of content, and of a call's name and arguments */
   enum role role;
+  lua_Integer tokens; /* of the same, by the run's tokenizer; NOT_COUNTED */
 };
 
 struct conv {
@@ -58,7 +61,7 @@ static int conv_gc(lua_State *L) {
 
 static void add_message(struct conv *c, struct blob *json, size_t text_bytes, enum role role) {
   MEM_GROW(c->messages, c->n, c->cap);
-  c->messages[c->n++] = (struct message){blob_ref(json), text_bytes, role};
+  c->messages[c->n++] = (struct message){blob_ref(json), text_bytes, role, NOT_COUNTED};
   c->text_bytes += text_bytes;
 }
 
@@ -152,8 +155,10 @@ static int conv_fork(lua_State *L) {
   f->tools = c->tools ? blob_ref(c->tools) : NULL;
   f->cap = c->n + 8; /* a fork goes on */
   f->messages = mem_calloc(f->cap, sizeof *f->messages);
-  for (size_t i = 0; i < c->n; i++)
+  for (size_t i = 0; i < c->n; i++) {
     add_message(f, c->messages[i].json, c->messages[i].text_bytes, c->messages[i].role);
+    f->messages[i].tokens = c->messages[i].tokens;
+  }
   return 1;
 }
 
@@ -311,6 +316,7 @@ static int conv_edit(lua_State *L) {
   json_write(b, v);
   blob_unref(m->json);
   m->json = blob_from_buf(b);
+  m->tokens = NOT_COUNTED;
   blob_count_in(m->json, bind_gen_tokens(L).count);
   m->text_bytes = m->text_bytes - before + text->len;
   c->text_bytes = c->text_bytes - before + text->len;
@@ -359,6 +365,47 @@ static int conv_len(lua_State *L) {
 /* conv:text_bytes() -> bytes of message text, roles and JSON not counted */
 static int conv_text_bytes(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)check_conv(L, 1)->text_bytes);
+  return 1;
+}
+
+static MAY_RAISE lua_Integer count_string(lua_State *L, struct gen_tokens t,
+                                          const struct value *v) {
+  return v && v->kind == VALUE_STRING ? bind_count_tokens(L, t, v->u.string.data, v->u.string.len)
+                                      : 0;
+}
+
+/* The text of a message: its content, and its calls' names and arguments. */
+static MAY_RAISE lua_Integer count_message(lua_State *L, struct gen_tokens t,
+                                           const struct message *m, bool first) {
+  struct value *v = bind_scratch_value(L);
+  struct err err;
+  if (json_parse(m->json->data + !first, m->json->len - !first, v, &err))
+    return luaL_error(L, "a message: %s", err.text);
+  lua_Integer n = count_string(L, t, value_get(v, "content"));
+  const struct value *calls = value_get(v, "tool_calls");
+  for (size_t i = 0; i < value_count(calls); i++) {
+    const struct value *function = value_get(value_at(calls, i), "function");
+    n += count_string(L, t, value_get(function, "name"));
+    n += count_string(L, t, value_get(function, "arguments"));
+  }
+  value_free(v);
+  return n;
+}
+
+/* conv:text_tokens() -> tokens of message text, roles, JSON and templates not counted */
+static int conv_text_tokens(lua_State *L) {
+  struct conv *c = check_conv(L, 1);
+  struct gen_tokens t = bind_gen_tokens(L);
+  lua_Integer n = 0;
+  if (!t.encoder)
+    n = (lua_Integer)floor((double)c->text_bytes / t.bytes_per_token + 0.5);
+  for (size_t i = 0; i < c->n && t.encoder; i++) {
+    struct message *m = &c->messages[i];
+    if (m->tokens == NOT_COUNTED)
+      m->tokens = count_message(L, t, m, i == 0);
+    n += m->tokens;
+  }
+  lua_pushinteger(L, n);
   return 1;
 }
 
@@ -424,6 +471,7 @@ static MAY_RAISE struct conv *push_conv(lua_State *L) {
       {"role", conv_role},
       {"set_tools", conv_set_tools},
       {"text_bytes", conv_text_bytes},
+      {"text_tokens", conv_text_tokens},
       {"truncate", conv_truncate},
       {NULL, NULL},
   };

@@ -323,7 +323,7 @@ static int prepare(struct runjob *job, struct err *err) {
     return cmd_fail("run", rc == ERR_INVALID ? EXIT_USAGE : 1, err);
   if (!own && !job->options.no_preflight && probe_fleet(&job->fleet, err))
     return cmd_fail("run", 1, err);
-  if (open_results(job, err))
+  if (fleet_load_tokens(&job->fleet, err) || open_results(job, err))
     return cmd_fail("run", 1, err);
   return -1;
 }
