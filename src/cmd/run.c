@@ -97,6 +97,10 @@ static int find_fleet(struct runjob *job, struct err *err) {
   if (rc)
     return rc;
   const struct run_options *o = &job->options;
+  if (o->verify && !(job->fleet.tokenizer && job->fleet.template))
+    return err_set(err, ERR_INVALID,
+                   "--verify counts prompts with --tokenizer and --template; give both");
+  job->fleet.verify = o->verify;
   bool given = job->fleet.n_replicas || job->fleet.gateway || o->sim;
   if (!given && job->plan.n_targets && (o->profile || o->sim_sets.n || o->faults.n || o->truth))
     return err_set(err, ERR_INVALID,

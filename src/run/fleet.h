@@ -26,6 +26,7 @@ struct fleet {
   char *ca_file, *cert_file, *key_file;
   char *proxy; /* NULL = none */
   bool insecure, http2;
+  bool verify;         /* count each chat prompt on this side too, with the template */
   bool simulated;      /* the built-in fleet: every report says so */
   bool reports_cached; /* known to report cached_tokens */
 };

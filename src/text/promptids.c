@@ -281,6 +281,10 @@ size_t promptids_common(const struct promptids *a, const struct promptids *b) {
   return at;
 }
 
+size_t promptids_firm(const struct promptids *p, size_t loose) {
+  return p->n_marks > loose ? marks_of(p)[p->n_marks - 1 - loose].n : 0;
+}
+
 void promptids_write(struct promptids *p) {
   const uint32_t *ids = promptids_ids(p);
   size_t at = p->n_parts ? p->parts[p->n_parts - 1].end : 0;

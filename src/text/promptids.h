@@ -50,6 +50,8 @@ void promptids_set_ids(struct promptids *p, const uint32_t *ids, size_t n);
 const uint32_t *promptids_ids(const struct promptids *p);
 /* How many leading ids two prompts share. */
 size_t promptids_common(const struct promptids *a, const struct promptids *b);
+/* How many ids come before the last `loose` special tokens: what the next turn hardly changes. */
+size_t promptids_firm(const struct promptids *p, size_t loose);
 /* Writes the ids in JSON into p->parts, which hold those that have not changed already. */
 void promptids_write(struct promptids *p);
 
