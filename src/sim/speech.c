@@ -1,6 +1,7 @@
 /* speech.c: finding words that stay themselves, and saying them; see speech.h. */
 #include "sim/speech.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -168,8 +169,7 @@ static void find_words(struct speech *s, struct trial *t) {
     return;
   t->anchor = &anchor;
   for (size_t i = 0; i < BABBLE_WORDS; i++) {
-    text[0] = ' ';
-    strcpy(text + 1, babble_word(i));
+    snprintf(text, sizeof text, " %s", babble_word(i));
     try_word(s, t, text, &s->words);
   }
   for (size_t i = 0; i < ARRAY_LEN(rare_words); i++)
