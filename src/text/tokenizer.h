@@ -64,6 +64,11 @@ const char *rankfile_families(void);
 /* Whose rank file a family uses ("o200k_base" for o200k_harmony); NULL for unknown families. */
 const char *rankfile_file(const char *family);
 
+/* The whole of a file into `out`; ERR_NOT_FOUND, ERR_IO, ERR_LIMIT at out->max. (tokenfile.c) */
+NODISCARD int tokenfile_read(const char *path, struct buf *out, struct err *err);
+/* Where `file` lies beside the named tokenizer's own (tokens_load), into `path`; false: nowhere. */
+bool tokenfile_find(const char *name, const char *file, struct buf *path);
+
 /* The steps around the vocabulary, from the components of a tokenizer.json (NULL or null: none).
  * ERR_UNSUPPORTED names component and value. (tokenparts.c) */
 NODISCARD int tokenparts_normalizer(struct tokenizer *t, const struct value *v, struct err *err);
