@@ -184,6 +184,7 @@ function Vu:now() end
 ---@field route_reason? string
 ---@field fallback? boolean the policy's first choice was not available
 ---@field prompt_tokens? integer our own count of the prompt's tokens
+---@field asked_tokens? integer output tokens the server was told to give, whole (`ignore_eos`): the check `short_answers` holds the reply against it; kept by conversations
 ---@field render_ns? integer time spent on our side
 ---@field tokenize_ns? integer
 ---@field hash_ns? integer
@@ -192,7 +193,7 @@ function Vu:now() end
 ---@field prompt_tokens integer?
 ---@field completion_tokens integer?
 ---@field total_tokens integer?
----@field cached_tokens integer? absent when the server did not say
+---@field cached_tokens integer? absent when the server did not say (vLLM says it with `--enable-prompt-tokens-details`, SGLang with `--enable-cache-report`)
 ---@field reasoning_tokens integer?
 
 ---@class perigee.ToolCall
@@ -243,7 +244,8 @@ function Vu:all(list, fn) end
 ---@return perigee.Task
 function Vu:spawn(fn) end
 
---- Keeps a value of a metric that the plan declares in `metrics`.
+--- Keeps a value of a metric that the plan declares in `metrics`, under the tags of `vu:tag` and those given here: expectations
+--- and the report split it by them.
 ---@param metric string
 ---@param value number finite
 ---@param tags? table<string, string|number|boolean>

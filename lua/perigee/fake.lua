@@ -62,7 +62,7 @@ function fake.new(opts)
   request_checks.check_policy(opts.route, "test.vu")
   local record = { -- shared with its children
     requests = {}, slept = {}, records = {}, checks = {}, logs = {},
-    branches = 0, counters = {}, inflight = {}, replies = opts.replies, replied = 0,
+    given_branches = {}, counters = {}, inflight = {}, replies = opts.replies, replied = 0,
   }
   local vu = setmetatable({
     id = 1,
@@ -129,11 +129,23 @@ function Vu:log(...)
 end
 
 function Vu:branch()
-  self.record_of.branches = self.record_of.branches + 1
-  return self.record_of.branches
+  -- as in a run: the trunk gives 1, 2, 3 …, branch b gives b × 1000 + 1, + 2 …
+  local given = self.record_of.given_branches
+  local nth = (given[self.branch_id] or 0) + 1
+  given[self.branch_id] = nth
+  return self.branch_id * 1000 + nth
+end
+
+-- Raises unless it is a class that a request or a session can fail with.
+local function check_class(class, where)
+  if type(class) ~= "string" then
+    core.raise(("%s: class must be a string, as \"http_429\", got %s"):format(where, core.shown(class)))
+  end
+  core.word(class, where, "class", core.classes())
 end
 
 function Vu:fail(class, detail) -- luacheck: no self
+  check_class(class, "vu:fail")
   error(setmetatable({ class = class, detail = detail }, {
     __tostring = function(e) return ("%s: %s"):format(e.class, tostring(e.detail)) end,
   }), 0)
@@ -230,6 +242,7 @@ function Vu:try_http(opts)
   local reply = scripted_reply(self, request)
   self.clock = self.clock + reply.e2e
   if reply.class then
+    check_class(reply.class, "test.vu: replies")
     return nil, reply.class, reply.detail or "a scripted failure"
   end
   reply.served = reply.served or request.served

@@ -207,11 +207,18 @@ struct jst {
 /* ---- errors (jinja_value.c) */
 
 /* Ends the rendering with "template 'x' line n: CLASS: text". */
-_Noreturn void jraise(struct jst *st, const char *cls, const char *fmt, ...) PRINTF_LIKE(3, 4);
-_Noreturn void jlimit(struct jst *st, const char *fmt, ...) PRINTF_LIKE(2, 3);
+NORETURN void jraise(struct jst *st, const char *cls, const char *fmt, ...) PRINTF_LIKE(3, 4);
+NORETURN void jlimit(struct jst *st, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static inline void jstep(struct jst *st) {
   if (!st->steps_left--)
     jlimit(st, "it runs too long");
+}
+/* Work that grows with a text's length counts as steps too. */
+static inline void jwork(struct jst *st, size_t bytes) {
+  uint64_t steps = bytes / 256;
+  if (steps > st->steps_left)
+    jlimit(st, "it runs too long");
+  st->steps_left -= steps;
 }
 static inline void jenter(struct jst *st) {
   if (++st->depth > JDEPTH_MAX)
@@ -248,9 +255,9 @@ struct jv jundef_name(struct jst *st, struct jv name);
 struct jv jundef_attr(struct jst *st, struct jv obj, struct jv name);
 struct jv jundef_hint(struct jst *st, const char *hint);
 struct jv jundef_unsafe(struct jst *st, struct jv obj, struct jv name);
-_Noreturn void jundef_fail(struct jst *st, struct jv undefined);
-struct jv jmarkup(struct jv s); /* a str as Markup */
-struct jv jplain(struct jv s);  /* a Markup as str */
+NORETURN void jundef_fail(struct jst *st, struct jv v); /* raises what the Undefined v stands for */
+struct jv jmarkup(struct jv s);                         /* a str as Markup */
+struct jv jplain(struct jv s);                          /* a Markup as str */
 
 struct jlist *jlist_new(struct jst *st, size_t cap);
 void jlist_add(struct jst *st, struct jlist *l, struct jv v);
@@ -279,7 +286,7 @@ struct jdict *jdict_new(struct jst *st);
 void jdict_set(struct jst *st, struct jdict *d, struct jv key, struct jv value);
 struct jv jdict_value(struct jdict *d);
 /* Dictionaries of both kinds; J_MISSING when there is no such key. */
-struct jv jdict_get(struct jst *st, struct jv d, struct jv key);
+struct jv jdict_get(struct jst *st, struct jv v, struct jv key);
 size_t jdict_len(struct jv d);
 void jdict_at(struct jst *st, struct jv d, size_t i, struct jv *key, struct jv *value);
 uint64_t jhash(struct jst *st, struct jv v); /* TypeError when unhashable */
@@ -336,8 +343,8 @@ struct jv jnumber_op(struct jst *st, enum jop op, struct jv a, struct jv b);
 int jnumber_cmp(struct jst *st, struct jv a, struct jv b); /* -1 0 1, 2 with a NaN */
 struct jv jnegate(struct jst *st, struct jv v);
 struct jv jpositive(struct jst *st, struct jv v);
-double jto_double(struct jst *st, struct jv number);
-const struct bigint *jto_big(struct jst *st, struct jv integer);
+double jto_double(struct jst *st, struct jv v);            /* of a number */
+const struct bigint *jto_big(struct jst *st, struct jv v); /* of an int */
 /* int(str, base) and float(str) as Python reads them; false when it would raise. */
 bool jread_int(struct jst *st, const char *s, size_t len, int base, struct jv *out);
 bool jread_float(const char *s, size_t len, double *out);
@@ -454,6 +461,8 @@ struct jv jstrip(struct jst *st, struct jv s, struct jv chars, bool left, bool r
 struct jv jreplace(struct jst *st, struct jv s, struct jv old, struct jv new, int64_t count);
 struct jlist *jsplit_space(struct jst *st, struct jv s, int64_t max);
 struct jlist *jsplit(struct jst *st, struct jv s, struct jv sep, int64_t max, bool right);
+/* The last place of `needle` (n > 0 bytes) in p[0..len), NULL when there is none. */
+const char *jfind_last(struct jst *st, const char *p, size_t len, const char *needle, size_t n);
 struct jlist *jsplit_lines(struct jst *st, struct jv s, bool keep);
 struct jv jjoin(struct jst *st, struct jv sep, struct jlist *parts); /* all str; plain str */
 bool jis_class(struct jst *st, struct jv s, const char *which);      /* "isalpha" … */

@@ -95,10 +95,12 @@ struct jnode {
   uint8_t kind, op, ctx;
   bool recursive, scoped, required, extended;
   bool catch_kwargs, catch_varargs, uses_caller, explicit_caller;
-  bool toplevel; /* assignments here are seen by macros and blocks through the context */
-  bool folded;   /* N_GETITEM with a slice: see jinja_scope.c, bind_constant */
-  bool no_inf;   /* a folded constant that Jinja2 writes into its Python by repr */
-  bool only_key; /* N_GETATTR: no object has a method of that name */
+  bool toplevel;    /* assignments here are seen by macros and blocks through the context */
+  bool folded;      /* N_GETITEM with a slice: see jinja_scope.c, bind_constant */
+  bool no_inf;      /* a folded constant that Jinja2 writes into its Python by repr */
+  bool only_key;    /* N_GETATTR: no object has a method of that name */
+  uint8_t constant; /* jinja_scope.c's memory of is_constant: 0 not asked, 1 no, 2 yes */
+  uint16_t height;  /* of an expression's tree */
   uint32_t line;
   const struct jname *name;
   struct jnode *a, *b, *c;
@@ -140,8 +142,10 @@ void jleave_scope(struct jst *st, const struct jloads *loads);
 struct jframe *jframe_new(struct jst *st, const struct jscope_fn *fn, struct jframe *outer);
 static inline struct jv *jslot(struct jst *st, struct jref ref) {
   struct jframe *f = st->frame;
-  for (uint16_t up = ref.up; up; up--)
+  for (uint16_t up = ref.up; up; up--) {
     f = f->outer;
+    assert(f); /* jinja_scope.c counted them */
+  }
   return &f->slots[ref.slot];
 }
 
@@ -212,10 +216,9 @@ struct jparser {
 };
 
 struct jprogram *jparse(struct jst *st, const char *source, size_t len);
-_Noreturn void jparse_fail(struct jparser *p, uint32_t line, const char *fmt, ...)
-    PRINTF_LIKE(3, 4);
+NORETURN void jparse_fail(struct jparser *p, uint32_t line, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* What Python's own compiler refuses: SyntaxError "what: name". */
-_Noreturn void jparse_refuse(struct jparser *p, uint32_t line, const char *what, const char *name);
+NORETURN void jparse_refuse(struct jparser *p, uint32_t line, const char *what, const char *name);
 const struct jname *jintern(struct jst *st, struct jprogram *program, const char *s, size_t len);
 struct jnode *jnode_new(struct jparser *p, enum jkind kind, uint32_t line);
 void jnodes_add(struct jst *st, struct jnodes *list, struct jnode *node);

@@ -5,7 +5,7 @@
 
 static const char *const OP_NAMES[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
 
-_Noreturn static void unsupported(struct jst *st, enum jop op, struct jv a, struct jv b) {
+NORETURN static void unsupported(struct jst *st, enum jop op, struct jv a, struct jv b) {
   jraise(st, "TypeError", "unsupported operand type(s) for %s: '%s' and '%s'", OP_NAMES[op],
          jtype_name(a), jtype_name(b));
 }
@@ -158,6 +158,8 @@ bool jequal(struct jst *st, struct jv a, struct jv b) {
     return jnumber_cmp(st, a, b) == 0;
   bool equal = false;
   jenter(st);
+  if (a.type == J_STR && b.type == J_STR && a.len == b.len)
+    jwork(st, a.len);
   if (a.type == J_STR && b.type == J_STR)
     equal = jstr_eq(st, a, b);
   else if ((jis_list(a) && jis_list(b)) || (a.type == J_TUPLE && b.type == J_TUPLE))
@@ -280,6 +282,7 @@ bool jcontains(struct jst *st, struct jv container, struct jv item) {
              jtype_name(item));
     if (!item.len)
       return true;
+    jwork(st, container.len);
     return item.len <= container.len &&
            memmem(jbytes(st, container), container.len, jbytes(st, item), item.len);
   }
@@ -290,12 +293,13 @@ bool jcontains(struct jst *st, struct jv container, struct jv item) {
   if (container.type == J_VIEW)
     return in_view(st, container, item);
   struct jiter *it = jiter_try(st, container);
+  struct jv each;
   if (!it)
     jraise(st, "TypeError", "argument of type '%s' is not iterable", jtype_name(container));
-  struct jv each;
-  while (jnext(st, it, &each))
-    if (item_equal(st, each, item))
-      return true;
+  else
+    while (jnext(st, it, &each))
+      if (item_equal(st, each, item))
+        return true;
   return false;
 }
 

@@ -17,8 +17,8 @@ struct binder {
 
 static void bind(struct binder *b, struct jnode *node, const struct frame *f);
 
-_Noreturn static void fail(struct binder *b, const struct jnode *node, const char *cls,
-                           const char *text) {
+NORETURN static void fail(struct binder *b, const struct jnode *node, const char *cls,
+                          const char *text) {
   b->st->line = node->line;
   jraise(b->st, cls, "%s", text);
 }
@@ -54,13 +54,11 @@ static bool child_is_constant(void *user, struct jnode *child) {
 
 /* Whether Jinja2 would work the expression out while it compiles. */
 static bool is_constant(struct jnode *n) {
-  switch (n->kind) {
-  case N_NAME:
-  case N_CALL:
-    return false;
-  default:
-    return jchildren(n, child_is_constant, NULL);
-  }
+  if (n->constant)
+    return n->constant == 2;
+  bool yes = n->kind != N_NAME && n->kind != N_CALL && jchildren(n, child_is_constant, NULL);
+  n->constant = yes ? 2 : 1;
+  return yes;
 }
 
 /* Jinja2 folds constants by other means than it runs them: there a slice of something that has
@@ -86,8 +84,8 @@ static void bind_children(struct binder *b, struct jnode *node, const struct fra
   jchildren(node, bind_child, &c);
 }
 
-_Noreturn static void unknown_name(struct binder *b, const struct jnode *node,
-                                   const struct jname *name) {
+NORETURN static void unknown_name(struct binder *b, const struct jnode *node,
+                                  const struct jname *name) {
   b->st->line = node->line;
   jraise(b->st, "AssertionError",
          "Tried to resolve a name to a reference that was unknown to the frame ('%s')", name->s);
