@@ -9,8 +9,8 @@
 ---
 --- - **What can wait is a method of `vu`**, or of an object made from one, such as a conversation. A
 ---   module function returns at once.
---- - **Expected failure is a value**: `try_x` returns `nil, class, detail`; `x` ends the session, which
----   is counted under its class, and the run goes on. Misuse (an unknown option, a wrong type) raises at
+--- - **Expected failure is a value**: `try_x` returns `nil, class, detail` (and of a request `response`: its
+---   status, `retry_after` and headers); `x` ends the session, which is counted under its class, and the run goes on. Misuse (an unknown option, a wrong type) raises at
 ---   once, names the line and the nearest known word.
 --- - **Functions that read data** (`decode`, `parse_stream`) return `nil, message` for bad data and raise
 ---   only for misuse.
@@ -218,17 +218,24 @@ function Vu:now() end
 ---@field prompt_tokens_local integer? of a conversation with a renderer: the prompt's tokens
 ---@field survived_tokens integer? and how many leading ones its last prompt had too
 
+--- What came with a failure; a failure that is raised has it as `response`.
+---@class perigee.FailedReply
+---@field status integer? HTTP status; nil when none came
+---@field retry_after number? s, of a Retry-After header that says seconds
+---@field headers table<string, string> names in lower case; empty when none came
+
 --- Sends a request, waits for the whole reply, and keeps a row of it. A status of 400 and above, a broken
 --- stream or a timeout is a failure and ends the session (`try_http` returns it).
 ---@param opts perigee.HttpOptions
 ---@return perigee.Reply
 function Vu:http(opts) end
 
---- The same; a failure is `nil, class, detail`.
+--- The same; a failure is `nil, class, detail, response`.
 ---@param opts perigee.HttpOptions
 ---@return perigee.Reply? reply
 ---@return perigee.ErrorClass? class
 ---@return string? detail
+---@return perigee.FailedReply? response
 function Vu:try_http(opts) end
 
 --- Runs `fn` for every item at the same time, each on a child user, and waits for all of them. A child that
@@ -263,12 +270,13 @@ function Vu:check(name, ok) end
 ---@param value string|number|boolean|nil
 function Vu:tag(key, value) end
 
---- A line on the terminal and in the run's log.txt, with the session's number.
+--- A line on the terminal and in the run's log.txt, with the session's number (`session=5`, `warm-up=2`); in
+--- the file also with the seconds since the run's zero.
 ---@param ... any
 function Vu:log(...) end
 
 --- Raises an expected failure, for libraries that find one: it ends the session, counted under its class,
---- unless a `pcall` catches it (a table with `class` and `detail`).
+--- unless a `pcall` catches it (a table with `class` and `detail`; that of a request has `response` too).
 ---@param class perigee.ErrorClass
 ---@param detail? string
 function Vu:fail(class, detail) end
@@ -464,11 +472,12 @@ function Conversation:system(text) end
 ---@return perigee.Reply reply what the model really said, whatever the history keeps
 function Conversation:send(opts) end
 
---- The same; a failure is `nil, class, detail`, and leaves the history as it was.
+--- The same; a failure is `nil, class, detail, response`, and leaves the history as it was.
 ---@param opts? perigee.SendOptions
 ---@return perigee.Reply? reply
 ---@return perigee.ErrorClass? class
 ---@return string? detail
+---@return perigee.FailedReply? response
 function Conversation:try_send(opts) end
 
 --- Answers an open tool call: the oldest, or the one with this id.
@@ -598,11 +607,12 @@ local Completions = {}
 ---@return perigee.Reply
 function Completions:send(opts) end
 
---- The same; a failure is `nil, class, detail`.
+--- The same; a failure is `nil, class, detail, response`.
 ---@param opts perigee.PromptOptions
 ---@return perigee.Reply? reply
 ---@return perigee.ErrorClass? class
 ---@return string? detail
+---@return perigee.FailedReply? response
 function Completions:try_send(opts) end
 
 -- ---------------------------------------------------------------------------------------- route
@@ -1232,7 +1242,7 @@ function Tokenizer:decode(ids) end
 local test = {}
 
 ---@class perigee.FakeOptions
----@field replies? (string|table|false)[]|fun(request: table): string|table|nil what comes back: a text; a table with fields of perigee.Reply, or `{ class =, detail = }` for a failure; otherwise a default of `max_tokens` tokens
+---@field replies? (string|table|false)[]|fun(request: table): string|table|nil what comes back: a text; a table with fields of perigee.Reply, or `{ class =, detail =, status =, retry_after =, headers = }` for a failure; otherwise a default of `max_tokens` tokens
 ---@field session? integer number of the session; default 0
 ---@field seed? integer|string default 1
 ---@field params? table

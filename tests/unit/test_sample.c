@@ -21,7 +21,8 @@ static const char all_unknown[] =
     "\"possible\":null,\"available\":null,\"captured\":null,\"delivered\":null,"
     "\"ledger_source\":null,\"causes\":null,\"class\":null,\"server\":null,"
     "\"render_ns\":null,\"tokenize_ns\":null,\"hash_ns\":null,\"survived_tokens\":null,"
-    "\"measured\":false,\"generation\":false,\"streamed\":false,\"method\":null,\"url\":null,"
+    "\"measured\":false,\"generation\":false,\"stream_asked\":false,\"streamed\":false,\"method\":"
+    "null,\"url\":null,"
     "\"error_detail\":null,\"reconnects\":0,\"first_visible\":null,\"asked_tokens\":null,\"first_"
     "tokens\":null,"
     "\"window_tokens\":null,\"coalesced_bound_ns\":null}";
@@ -44,7 +45,8 @@ static const char all_known[] =
     "\"possible\":null,\"available\":null,\"captured\":null,\"delivered\":null,"
     "\"ledger_source\":null,\"causes\":null,\"class\":null,\"server\":{\"queue_ms\":1.5},"
     "\"render_ns\":10,\"tokenize_ns\":20,\"hash_ns\":30,\"survived_tokens\":960,"
-    "\"measured\":true,\"generation\":true,\"streamed\":true,\"method\":\"POST\","
+    "\"measured\":true,\"generation\":true,\"stream_asked\":true,\"streamed\":true,\"method\":"
+    "\"POST\","
     "\"url\":\"http://h/v1\",\"error_detail\":\"503: overloaded\\nsorry\",\"reconnects\":1,"
     "\"first_visible\":7,\"asked_tokens\":100,\"first_tokens\":1,\"window_tokens\":8,\"coalesced_"
     "bound_ns\":44}";
@@ -82,7 +84,7 @@ static void everything_known(void **state) {
   s->branch = 1;
   s->parent = 0;
   s->tags = mem_strdup("{\"tier\":\"gold\"}");
-  s->measured = s->is_generation = s->streamed = s->reused_connection = true;
+  s->measured = s->is_generation = s->streamed = s->stream_asked = s->reused_connection = true;
   s->first_visible = 7;
   s->error_ns = -12;
   s->coalesced = 2;
