@@ -51,7 +51,8 @@ static void trunk_change(struct promptids_trunk **at, size_t each, size_t keep, 
   struct promptids_trunk *t = *at;
   if (!t || (t->refs > 1 && keep < t->n)) {
     struct promptids_trunk *own = trunk_new(each, keep + n);
-    if (keep)
+    assert(t || !keep);
+    if (t && keep)
       memcpy(own->data, t->data, keep * each);
     trunk_unref(t);
     *at = t = own;
@@ -301,7 +302,7 @@ void promptids_write(struct promptids *p) {
   size_t at = p->n_parts ? p->parts[p->n_parts - 1].end : 0;
   struct buf b;
   buf_init(&b, BUF_MAX_OWN);
-  while (at < p->n) {
+  while (ids && at < p->n) {
     size_t end = p->n - at < PART_IDS ? p->n : at + PART_IDS;
     for (; at < end; at++) {
       if (at)
