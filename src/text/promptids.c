@@ -61,7 +61,7 @@ static void trunk_change(struct promptids_trunk **at, size_t each, size_t keep, 
     t->cap = keep + n > t->cap * 2 ? keep + n : t->cap * 2;
     t->data = mem_resize(t->data, t->cap, each);
   }
-  if (n)
+  if (n && items)
     memcpy(t->data + keep * each, items, n * each);
   t->n = keep + n;
 }
@@ -337,6 +337,6 @@ void promptids_fork(const struct promptids *p, struct promptids *out) {
   trunk_ref(out->marks);
   out->cap_parts = out->n_parts;
   out->parts = p->n_parts ? mem_dup(p->parts, p->n_parts * sizeof *p->parts) : NULL;
-  for (size_t i = 0; i < out->n_parts; i++)
+  for (size_t i = 0; out->parts && i < out->n_parts; i++)
     blob_ref(out->parts[i].json);
 }
