@@ -229,8 +229,8 @@ local function write_library(path, name)
     end
   end
   io.write(("next: perigee test %s; perigee run %s/use_%s.lua\n"):format(path, path, name))
-  io.write(("to use it elsewhere: cd %s && luarocks --lua-version 5.4 make --tree FOLDER/lua_modules, FOLDER the "
-    .. "scenario's\n"):format(path))
+  io.write(("to use it elsewhere: cd %s && luarocks --lua-version 5.4 make --tree FOLDER/lua_modules, FOLDER "
+    .. "the scenario's\n"):format(path))
   return 0
 end
 

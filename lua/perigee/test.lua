@@ -244,8 +244,8 @@ end
 
 local function check_block(word, name, fn)
   if type(name) ~= "string" or type(fn) ~= "function" then
-    core.raise(("%s takes a name and a function, as in %s(\"does something\", function() ... end); got %s and %s")
-      :format(word, word, core.shown(name), core.shown(fn)))
+    local form = "%s takes a name and a function, %s(\"does something\", function() ... end); got %s and %s"
+    core.raise(form:format(word, word, core.shown(name), core.shown(fn)))
   end
 end
 
@@ -399,8 +399,8 @@ function test.main(args)
       io.write(USAGE)
       return 0
     elseif arg:sub(1, 1) == "-" then
-      io.stderr:write("perigee test: ", core.unknown_option("test", arg, { "--help", "--runaway", "--stress" }),
-        "\n")
+      local known = { "--help", "--runaway", "--stress" }
+      io.stderr:write("perigee test: ", core.unknown_option("test", arg, known), "\n")
       return 2
     elseif core.files(arg) then
       named = true

@@ -24,6 +24,15 @@ uint64_t clock_thread_cpu_ns(void) {
   return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
+bool clock_cpu_of_thread(pthread_t thread, uint64_t *ns) {
+  clockid_t id;
+  struct timespec ts;
+  if (pthread_getcpuclockid(thread, &id) != 0 || clock_gettime(id, &ts) != 0)
+    return false;
+  *ns = (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+  return true;
+}
+
 int64_t clock_realtime_offset_ns(void) {
   int64_t offset = 0;
   uint64_t tightest = UINT64_MAX;

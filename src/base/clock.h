@@ -5,6 +5,8 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include <pthread.h>
+
 #include "base/base.h"
 
 /* CLOCK_MONOTONIC in ns. Called by io/loop.c and by commands that run no loop. */
@@ -13,6 +15,8 @@ uint64_t clock_ns(void);
 uint64_t clock_wall_ns(void);
 /* CPU time used by the calling thread, ns. */
 uint64_t clock_thread_cpu_ns(void);
+/* CPU time used by another thread that was not joined yet, ns; false when it has ended. */
+NODISCARD bool clock_cpu_of_thread(pthread_t thread, uint64_t *ns);
 /* CLOCK_REALTIME − CLOCK_MONOTONIC in ns, taken as the tightest of a few tries: converts the
  * kernel's receive timestamps, and shows a clock step when it changes. */
 int64_t clock_realtime_offset_ns(void);

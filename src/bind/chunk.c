@@ -231,7 +231,7 @@ static int file_gc(lua_State *L) {
   return 0;
 }
 
-/* Reads the whole file; an errno, or 0. */
+/* Reads the whole file; an errno, or 0. What has no end (/dev/zero) is no source. */
 static MAY_RAISE int read_file(lua_State *L, const char *path, struct buf *b) {
   static const luaL_Reg meta[] = {{"__gc", file_gc}, {"__close", file_gc}, {NULL, NULL}};
   bind_new_type(L, "perigee.hold.file", meta, NULL);
@@ -239,8 +239,10 @@ static MAY_RAISE int read_file(lua_State *L, const char *path, struct buf *b) {
   *f = path ? fopen(path, "rbe") : stdin;
   int why = *f ? 0 : errno;
   char piece[8192];
-  for (size_t n; *f && (n = fread(piece, 1, sizeof piece, *f)) > 0;)
+  for (size_t n; *f && b->len <= BIND_SOURCE_MAX && (n = fread(piece, 1, sizeof piece, *f)) > 0;)
     buf_put(b, piece, n);
+  if (b->len > BIND_SOURCE_MAX)
+    why = EFBIG;
   if (*f && ferror(*f))
     why = errno ? errno : EIO;
   if (*f && *f != stdin)
@@ -259,7 +261,10 @@ int bind_load_file(lua_State *L, const char *path) {
   const char *name = lua_tostring(L, -1);
   struct buf *b = bind_hold_buf(L); /* name, buffer */
   int why = read_file(L, path, b), status = LUA_ERRFILE;
-  if (why) {
+  if (why == EFBIG) {
+    lua_pushfstring(L, "%s is longer than the %d MiB that Lua source may have", name + 1,
+                    (int)(BIND_SOURCE_MAX >> 20));
+  } else if (why) {
     lua_pushfstring(L, "cannot open %s: %s", name + 1, strerror(why));
   } else {
     char *text = b->len ? b->data : "";

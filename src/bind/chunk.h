@@ -12,6 +12,8 @@
 
 #include "base/base.h"
 
+#define BIND_SOURCE_MAX ((size_t)64 << 20) /* bytes of one file */
+
 /* As luaL_loadbufferx(L, text, len, name, "t"): pushes a function, or a message. Binary chunks are
  * refused, with the name of what was given and the way out. */
 MAY_RAISE int bind_load(lua_State *L, const char *text, size_t len, const char *name);

@@ -228,5 +228,6 @@ void bind_guard_open(lua_State *L) {
   for (size_t i = 0; i < ARRAY_LEN(guards); i++)
     replace(L, guards[i].library, guards[i].name, guards[i].fn);
   bind_stoppable_open(L);
+  bind_guarddebug_open(L);
   bind_guardio_open(L);
 }

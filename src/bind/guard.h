@@ -8,7 +8,7 @@
 #include "base/base.h"
 
 /* Replaces pairs, next, print, collectgarbage, setmetatable, math.random, math.randomseed, os.time,
- * os.clock, os.date, os.exit, debug.sethook, debug.setmetatable, and opens the two below. In a
+ * os.clock, os.date, os.exit, debug.sethook, debug.setmetatable, and opens the three below. In a
  * state that is no run's they behave as Lua's own, except that pairs and next walk in canonical
  * order. Once per state, after luaL_openlibs. */
 MAY_RAISE void bind_guard_open(lua_State *L);
@@ -17,6 +17,8 @@ MAY_RAISE void bind_guard_open(lua_State *L);
 MAY_RAISE void bind_stoppable_open(lua_State *L);
 /* bind/guardio.c: io and os functions that wait for others. */
 MAY_RAISE void bind_guardio_open(lua_State *L);
+/* bind/guarddebug.c: debug functions that would change what C functions and userdata hold. */
+MAY_RAISE void bind_guarddebug_open(lua_State *L);
 /* For states whose process writes its own standard output: io.stdout and io.write are standard
  * error's from now on. */
 MAY_RAISE void bind_keep_stdout(lua_State *L);

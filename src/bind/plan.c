@@ -418,6 +418,8 @@ struct judging {
   struct buf *text;
 };
 
+#define JUDGE_TEXT_MAX 4000 /* bytes of what an expectation says about itself */
+
 static MAY_RAISE int judge(lua_State *L) {
   struct judging *j = lua_touserdata(L, 1);
   state_push_plan(L);
@@ -430,7 +432,13 @@ static MAY_RAISE int judge(lua_State *L) {
   if (lua_type(L, -1) == LUA_TSTRING) {
     size_t len;
     const char *text = lua_tolstring(L, -1, &len);
+    bool cut = len > JUDGE_TEXT_MAX;
+    if (cut)
+      for (len = JUDGE_TEXT_MAX; len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80;)
+        len--; /* not within a character */
     buf_put(j->text, text, len);
+    if (cut)
+      buf_puts(j->text, "…");
   }
   return 0;
 }

@@ -12,6 +12,7 @@
 #include "bind/bind.h"
 #include "bind/hold.h"
 #include "bind/vu_bind.h"
+#include "out/metrics.h"
 #include "run/worker.h"
 
 #define OP_TYPE "perigee.vu.http"
@@ -388,6 +389,9 @@ static MAY_RAISE void fill_sample(lua_State *L, struct http_op *op, const char *
   s->tokenize_ns = count_option(L, O_TOKENIZE_NS, 0, SAMPLE_ABSENT, what);
   s->hash_ns = count_option(L, O_HASH_NS, 0, SAMPLE_ABSENT, what);
   const char *policy = string_option(L, O_POLICY, what);
+  if (policy && strlen(policy) > METRICS_NAME_MAX)
+    bind_raise(L, "%s: the policy's name has %d bytes, at most %d are kept", what,
+               (int)strlen(policy), METRICS_NAME_MAX);
   s->policy = policy ? store_word(o->store, policy) : NULL;
   s->chosen = copy_option(L, O_CHOSEN, what);
   s->route_reason = copy_option(L, O_ROUTE_REASON, what);

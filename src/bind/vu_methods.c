@@ -8,6 +8,7 @@
 #include "bind/bind.h"
 #include "bind/hold.h"
 #include "bind/vu_bind.h"
+#include "out/metrics.h"
 #include "run/worker.h"
 #include "text/json.h"
 
@@ -87,6 +88,13 @@ static MAY_RAISE void check_metric(lua_State *L, const char *name) {
       name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "", name);
 }
 
+/* A name or a tag's value becomes a column, a group or a line of the report. */
+static MAY_RAISE void check_length(lua_State *L, const char *what, const char *text, size_t len) {
+  if (len > METRICS_NAME_MAX)
+    bind_raise(L, "%s: '%s…' has %d bytes, at most %d are kept: it is a name, not a text", what,
+               lua_pushlstring(L, text, 40), (int)len, METRICS_NAME_MAX);
+}
+
 /* Pushes a held object: the table of tags at `index` over those of the user. */
 static MAY_RAISE struct value *merge_tags(lua_State *L, const struct vu *vu, int index,
                                           const char *what) {
@@ -99,6 +107,9 @@ static MAY_RAISE struct value *merge_tags(lua_State *L, const struct vu *vu, int
     struct value_pair *p = &own->u.object.pairs[i];
     if (p->value.kind == VALUE_ARRAY || p->value.kind == VALUE_OBJECT)
       bind_raise(L, "%s: tag '%s' must be a string, number or boolean, got a table", what, p->key);
+    check_length(L, what, p->key, p->key_len);
+    if (p->value.kind == VALUE_STRING)
+      check_length(L, what, p->value.u.string.data, p->value.u.string.len);
     value_set_len(merged, p->key, p->key_len, p->value);
     p->value = value_null();
   }
@@ -170,6 +181,7 @@ int vu_method_check(lua_State *L) {
   if (lua_type(L, 2) != LUA_TSTRING)
     bind_raise(L, "vu:check: the check's name must be a string, got %s", luaL_typename(L, 2));
   check_session(L, vu, "vu:check");
+  check_length(L, "vu:check", lua_tostring(L, 2), lua_rawlen(L, 2));
   bool ok = lua_toboolean(L, 3);
   keep_value(L, vu, lua_tostring(L, 2), ok ? 1 : 0, true, 4);
   lua_pushboolean(L, ok);
@@ -190,6 +202,9 @@ int vu_method_tag(lua_State *L) {
   if (type != LUA_TNIL && type != LUA_TSTRING && type != LUA_TNUMBER && type != LUA_TBOOLEAN)
     bind_raise(L, "vu:tag: '%s' must be a string, number, boolean or nil, got %s", key,
                luaL_typename(L, 3));
+  check_length(L, "vu:tag", key, len);
+  if (type == LUA_TSTRING)
+    check_length(L, "vu:tag", lua_tostring(L, 3), lua_rawlen(L, 3));
   struct value *v = bind_hold_value(L);
   bind_to_value(L, 3, v);
   mem_free(vu->tags_json);

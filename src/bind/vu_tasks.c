@@ -111,6 +111,8 @@ static int all_ended(lua_State *L, struct vu *vu) {
   return 1;
 }
 
+#define MAX_TASKS 1000000 /* of one vu:all */
+
 /* all(list, fn) -> results: fn(child, item, i) for each item, side by side; returns when all have
  * ended. The first one that fails cancels the others, and its failure is raised here. */
 int vu_method_all(lua_State *L) {
@@ -122,6 +124,9 @@ int vu_method_all(lua_State *L) {
   vu_check_wait(L, vu, "vu:all");
   lua_settop(L, 3);
   lua_Integer n = luaL_len(L, 2);
+  if (n < 0 || n > MAX_TASKS)
+    bind_raise(L, "vu:all: a list of 0 to %d items is expected, this one says it has %lld",
+               MAX_TASKS, (long long)n);
   lua_createtable(L, (int)n, 0);
   for (lua_Integer i = 1; i <= n; i++) {
     luaL_checkstack(L, 12, "tasks");

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bind/chunk.h"
 #include "cmd/cmd.h"
 
 /* N of /dev/fd/N and the like, −1 for other paths. */
@@ -26,15 +27,19 @@ static int descriptor_of(const char *path) {
   return -1;
 }
 
-/* Moves everything from one descriptor to the other; an errno, or 0. */
+/* Moves everything from one descriptor to the other; an errno, or 0. More than a script may have is
+ * refused by whoever reads it. */
 static int drain(int from, int to) {
   char piece[65536];
-  for (;;) {
+  for (size_t moved = 0;;) {
+    if (moved > BIND_SOURCE_MAX)
+      return EFBIG;
     ssize_t n = read(from, piece, sizeof piece);
     if (n == 0)
       return 0;
     if (n < 0 && errno == EINTR)
       continue;
+    moved += n > 0 ? (size_t)n : 0;
     for (ssize_t at = 0, put; n > 0 && at < n; at += put)
       if ((put = write(to, piece + at, (size_t)(n - at))) <= 0)
         return errno ? errno : EIO;
@@ -61,5 +66,8 @@ int cmd_keep_script(const char **path, char *room, size_t size, struct err *err)
   } else if (memory >= 0) {
     close(memory);
   }
+  if (why == EFBIG)
+    return err_set(err, ERR_LIMIT, "%s is longer than the %zu MiB that a script may have", *path,
+                   BIND_SOURCE_MAX >> 20);
   return why ? err_set(err, ERR_IO, "cannot read %s: %s", *path, strerror(why)) : 0;
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
+#include "cmd/patience.h"
 #include "cmd/probe.h"
 #include "cmd/runjob.h"
 #include "cmd/shipped.h"
@@ -69,6 +70,31 @@ static int read_expectations(struct runjob *job, struct err *err) {
   return rc;
 }
 
+struct loading {
+  struct runjob *job;
+  struct err *err;
+  int rc;
+};
+
+static void do_load_plan(void *user) {
+  struct loading *l = user;
+  l->rc = bind_plan_load(&l->job->source, &l->job->plan, l->err);
+}
+
+/* A script may wait before the run, so that only counts what it computes. */
+static int load_plan(struct runjob *job, struct err *err) {
+  struct loading l = {.job = job, .err = err};
+  uint64_t limit_ns = (uint64_t)(job->options.runaway_s * 1e9) + RUNJOB_GRACE_NS;
+  if (patience_call(do_load_plan, &l, limit_ns, 0))
+    return l.rc;
+  fprintf(stderr,
+          "perigee run: %s has not been read after %.1f s of CPU time: it is in a function that "
+          "cannot be stopped from outside (a library's, string.find on a hard pattern, table.move "
+          "without an end)\n",
+          job->script, (double)limit_ns / 1e9);
+  _exit(job->options.exit_codes ? verdict_bisect(EXIT_USAGE) : EXIT_USAGE);
+}
+
 static int read_script(struct runjob *job, struct err *err) {
   int rc = shipped_find(&job->script, job->found, sizeof job->found, err);
   if (!rc)
@@ -83,7 +109,7 @@ static int read_script(struct runjob *job, struct err *err) {
                                      .store = job->store,
                                      .print = on_print,
                                      .print_user = job};
-  rc = bind_plan_load(&job->source, &job->plan, err);
+  rc = load_plan(job, err);
   if (rc)
     return rc;
   job->has_plan = true;
@@ -313,8 +339,7 @@ static int execute(struct runjob *job, struct err *err) {
 /* Everything up to the run; returns −1 to go on, else the exit status. */
 static int prepare(struct runjob *job, struct err *err) {
   uint32_t workers = job->options.workers ? (uint32_t)job->options.workers : run_default_workers();
-  if (cmd_need_descriptors(32 + 8 * (size_t)workers, "a run with this number of workers", err) ||
-      http_global_init(err))
+  if (http_global_init(err))
     return cmd_fail("run", 1, err);
   if (read_script(job, err) || run_options_limits(&job->options, &job->limits, err) ||
       find_fleet(job, err))
@@ -324,6 +349,12 @@ static int prepare(struct runjob *job, struct err *err) {
     return 0;
   }
   bool own = !job->fleet.n_replicas && !job->fleet.gateway;
+  size_t need = 32 + 8 * (size_t)workers;
+  size_t fleet_need = (size_t)(job->options.sim ? job->options.sim : RUN_SIM_REPLICAS) + 64;
+  if (own && fleet_need > need) /* the built-in fleet has a process and a limit of its own */
+    need = fleet_need;
+  if (cmd_need_descriptors(need, "this run", err))
+    return cmd_fail("run", 1, err);
   int rc = own ? start_sim(job, err) : 0;
   if (rc)
     return cmd_fail("run", rc == ERR_INVALID ? EXIT_USAGE : 1, err);
@@ -377,7 +408,7 @@ static int run(int argc, char **argv) {
         status = runend_finish(&job);
     }
   }
-  if (job.result.n_lost)
+  if (job.result.n_lost || job.has_lost)
     leave(&job, status);
   clean(&job);
   return status;

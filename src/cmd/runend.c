@@ -10,10 +10,14 @@
 #include "base/printable.h"
 #include "bind/script.h"
 #include "cmd/cmd.h"
+#include "cmd/patience.h"
 #include "cmd/runjob.h"
 #include "out/summary.h"
 #include "out/verdict.h"
 #include "text/json.h"
+
+#define WAIT_NS (60 * NS_PER_S) /* an expectation may wait so long for somebody, beyond its time   \
+                                 */
 
 static struct value build_summary(struct runjob *job) {
   struct table *table = writer_table(job->writer);
@@ -39,9 +43,51 @@ static struct value build_summary(struct runjob *job) {
                  .interrupted = job->result.interrupted},
       .interrupted = job->result.interrupted,
       .simulated = job->fleet.simulated,
-      .seed = (uint64_t)job->options.seed,
       .write_error = job->run_error[0] ? job->run_error : NULL};
   return summary_build(table, &options);
+}
+
+/* A call of a function, which may outlive its command: everything in it is its own. */
+struct judging {
+  const struct plan_source *source;
+  size_t index;
+  struct value summary;
+  bool met;
+  int rc;
+  struct buf text;
+  struct err err;
+};
+
+static void do_judge(void *user) {
+  struct judging *j = user;
+  j->rc = bind_plan_judge(j->source, j->index, &j->summary, &j->met, &j->text, &j->err);
+}
+
+/* Adds met, value and reason. One that does not come back costs its own answer, not the report. */
+static void judge_function(struct runjob *job, size_t index, const struct value *summary,
+                           struct value *out) {
+  uint64_t limit_ns = (uint64_t)(job->options.runaway_s * 1e9) + RUNJOB_GRACE_NS;
+  struct judging *j = MEM_NEW(struct judging);
+  j->source = &job->source;
+  j->index = index;
+  j->summary = value_copy(summary);
+  buf_init(&j->text, 1 << 16);
+  bool back = patience_call(do_judge, j, limit_ns, limit_ns + WAIT_NS);
+  value_set(out, "met", value_bool(back && !j->rc && j->met));
+  value_set(out, "value", value_null());
+  if (!back) {
+    job->has_lost = true;
+    value_set(out, "reason",
+              value_cstring("not judged: it did not come back, from a function that cannot be "
+                            "stopped from outside (a library's, string.find on a hard pattern)"));
+    return;
+  }
+  value_set(out, "reason",
+            j->rc ? value_cstring(j->err.text)
+                  : value_string(j->text.data ? j->text.data : "", j->text.len));
+  value_free(&j->summary);
+  buf_free(&j->text);
+  mem_free(j);
 }
 
 /* Expectations that are Lua functions see the summary so far; the list ends in the order of the
@@ -53,21 +99,12 @@ static void judge_functions(struct runjob *job, struct value *summary) {
       value_push(&ordered, value_copy(value_at(texts, next++)));
       continue;
     }
-    bool met = false;
-    struct err err = {0};
-    struct buf text;
-    buf_init(&text, 1 << 16);
-    int rc = bind_plan_judge(&job->source, i, summary, &met, &text, &err);
     char name[64];
     snprintf(name, sizeof name, "expectation %zu (a function)", i + 1);
     struct value e = value_object();
     value_set(&e, "text", value_cstring(name));
-    value_set(&e, "met", value_bool(!rc && met));
-    value_set(&e, "value", value_null());
-    value_set(&e, "reason",
-              rc ? value_cstring(err.text) : value_string(text.data ? text.data : "", text.len));
+    judge_function(job, i, summary, &e);
     value_push(&ordered, e);
-    buf_free(&text);
   }
   value_set(summary, "expectations", ordered);
 }

@@ -16,6 +16,8 @@
 #include "out/writer.h"
 #include "run/run.h"
 
+#define RUNJOB_GRACE_NS (5 * NS_PER_S) /* beyond --runaway: the script outside of the run */
+
 struct runjob {
   struct run_options options;
   struct options_list args; /* args.items[0]: the script */
@@ -44,7 +46,8 @@ struct runjob {
   struct writer *writer;
   struct live_line live;
   struct run_result result;
-  bool ran; /* run_start returned 0 */
+  bool has_lost; /* a call that did not come back still runs: nothing of its may be freed */
+  bool ran;      /* run_start returned 0 */
   int64_t clock_offset_ns, clock_step_ns;
   uint64_t started_wall_ns;
   char run_error[1024]; /* what makes the run fail although it took place; "" = nothing */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -126,7 +127,8 @@ static const struct options_command command = {
         "  curl -H \"Authorization: Bearer $TOKEN\" $ADMIN/admin/fault \\\n"
         "       -d '{\"fault\": \"429 p=0.5 retry_after=2s\", \"replica\": \"r1\"}'\n"
         "\n"
-        "Exit status: 0 when it was told to end (Ctrl-C, SIGTERM), 1 it failed (a port in use, a "
+        "Exit status: 0 when it was told to end (Ctrl-C, SIGTERM, SIGHUP), 1 it failed (a port in "
+        "use, a "
         "full\n"
         "disk), 2 wrong usage.",
     .specs = specs,
@@ -163,7 +165,6 @@ static void print_line(const struct simfleet *f) {
   buf_init(&b, BUF_MAX_OWN);
   json_write(&b, &v);
   printf("%s\n", b.data);
-  fflush(stdout);
   buf_free(&b);
   value_free(&v);
 }
@@ -190,7 +191,6 @@ static void print_table(const struct simfleet *f, const struct sim_options *o) {
   if (o->truth)
     printf("truth log %s\n", o->truth);
   printf("Ctrl-C ends it.\n");
-  fflush(stdout);
   value_free(&v);
 }
 
@@ -212,12 +212,14 @@ static void on_input(uv_poll_t *handle, int status, int events) {
 
 /* Live until the loop is deleted: closing ends there. */
 struct handles {
-  uv_signal_t term, interrupt;
+  uv_signal_t signals[3];
   uv_poll_t input;
 };
 
-static int serve(struct loop *loop, bool until_eof, struct handles *s, struct err *err) {
-  if (until_eof) {
+/* Whoever reads where the fleet is may end it at once: signals are caught before. */
+static int serve(struct loop *loop, const struct simfleet *fleet, const struct sim_options *o,
+                 struct handles *s, struct err *err) {
+  if (o->until_eof) {
     int rc = uv_poll_init(loop_uv(loop), &s->input, STDIN_FILENO);
     if (rc)
       return err_set(err, ERR_IO, "--until-eof: standard input cannot be watched (%s); give a pipe",
@@ -225,17 +227,32 @@ static int serve(struct loop *loop, bool until_eof, struct handles *s, struct er
     s->input.data = loop;
     uv_poll_start(&s->input, UV_READABLE, on_input);
   }
-  uv_signal_init(loop_uv(loop), &s->term);
-  uv_signal_init(loop_uv(loop), &s->interrupt);
-  s->term.data = s->interrupt.data = loop;
-  uv_signal_start(&s->term, on_signal, SIGTERM);
-  uv_signal_start(&s->interrupt, on_signal, SIGINT);
-  loop_run(loop);
-  uv_close((uv_handle_t *)&s->term, NULL);
-  uv_close((uv_handle_t *)&s->interrupt, NULL);
-  if (until_eof)
+  static const int numbers[ARRAY_LEN(s->signals)] = {SIGTERM, SIGINT, SIGHUP};
+  for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+    struct sigaction now_is;
+    uv_signal_init(loop_uv(loop), &s->signals[i]);
+    s->signals[i].data = loop;
+    if (sigaction(numbers[i], NULL, &now_is) != 0 || now_is.sa_handler != SIG_IGN) /* nohup */
+      uv_signal_start(&s->signals[i], on_signal, numbers[i]);
+  }
+  if (o->announce)
+    print_line(fleet);
+  else
+    print_table(fleet, o);
+  int rc = 0;
+  errno = 0;
+  if (fflush(stdout) == 0 && !ferror(stdout)) {
+    loop_run(loop);
+  } else if (errno == EPIPE) { /* who started us has gone: nobody is there to be told */
+    __fpurge(stdout);
+    clearerr(stdout);
+    rc = ERR_CLOSED;
+  } /* else nobody would know where it is, and main says why */
+  for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+    uv_close((uv_handle_t *)&s->signals[i], NULL);
+  if (o->until_eof)
     uv_close((uv_handle_t *)&s->input, NULL);
-  return 0;
+  return rc;
 }
 
 static int run(const struct sim_options *o, struct err *err) {
@@ -266,14 +283,8 @@ static int run(const struct sim_options *o, struct err *err) {
     if (rc)
       err_prefix(err, "--fault");
   }
-  if (!rc) {
-    if (o->announce)
-      print_line(fleet);
-    else
-      print_table(fleet, o);
-    if (!ferror(stdout)) /* else nobody would know where it is, and main says why */
-      rc = serve(loop, o->until_eof, &handles, err);
-  }
+  if (!rc)
+    rc = serve(loop, fleet, o, &handles, err);
   if (fleet && simfleet_stop(fleet) && !rc)
     rc = err_set(err, ERR_IO, "--truth %s is not complete (the reason is above)", o->truth);
   loop_delete(loop);
@@ -296,5 +307,7 @@ int cmd_sim(int argc, char **argv) {
   options_free(&command, &o, &args);
   if (rc == 1)
     return 0; /* --help */
+  if (rc == ERR_CLOSED && !err.text[0])
+    return EXIT_FAILED;
   return rc ? cmd_fail("sim", rc == ERR_IO || rc == ERR_LIMIT ? 1 : EXIT_USAGE, &err) : 0;
 }

@@ -4,7 +4,10 @@
  * replicate gives every session a multinomial weight, and the statistic is computed exactly on the
  * weighted samples. All jobs of one call share the weights, so that differences between them are
  * paired where their sessions are the same. Same input and seed, same bits. More sessions than
- * BOOTSTRAP_UNITS are resampled in groups of neighbours, which stays valid and bounds the work. */
+ * BOOTSTRAP_UNITS are resampled in groups of neighbours, which stays valid and bounds the work.
+ *
+ * For statistics that have no formula. Reports and expectations use interval.h, whose percentiles
+ * hold the truth more often where sessions are few. */
 #ifndef OUT_BOOTSTRAP_H
 #define OUT_BOOTSTRAP_H
 

@@ -171,6 +171,9 @@ int metrics_declare(struct metrics *m, const char *name, const char *unit, struc
   if (!is_identifier(name))
     return err_set(err, ERR_INVALID,
                    "metrics: \"%s\" is not a metric's name: letters, digits and _ only", name);
+  if (strlen(name) > METRICS_NAME_MAX)
+    return err_set(err, ERR_INVALID, "metrics: \"%.40s…\" has %zu bytes, at most %d are a name",
+                   name, strlen(name), METRICS_NAME_MAX);
   const struct metric *taken = metrics_find(m, name);
   if (taken && taken->domain != METRIC_OF_SCRIPT)
     return err_set(err, ERR_INVALID,

@@ -12,6 +12,8 @@
 #include "base/units.h"
 #include "out/table.h"
 
+#define METRICS_NAME_MAX 200 /* bytes of a name that a script gives, and of a tag's value */
+
 enum metric_id {
   METRIC_TTFT,
   METRIC_TTFT_SCHED,

@@ -345,3 +345,28 @@ void sample_write(struct buf *b, const struct sample *s, const char *run_id, boo
   write_route(b, s);
   write_rest(b, s);
 }
+
+void value_record_write(struct buf *b, const struct value_record *v, const char *run_id) {
+  LITERAL(b, "{\"v\":");
+  put_u64(b, SAMPLE_VERSION);
+  KEY(b, "run");
+  put_text(b, run_id);
+  KEY(b, "arm");
+  put_text(b, v->arm);
+  KEY(b, "session");
+  put_u64(b, v->session);
+  KEY(b, "measured");
+  put_bool(b, v->measured);
+  KEY(b, "t_ns");
+  put_u64(b, v->time_ns);
+  KEY(b, "metric");
+  put_text(b, v->is_check ? NULL : v->name);
+  KEY(b, "check");
+  put_text(b, v->is_check ? v->name : NULL);
+  KEY(b, "value");
+  struct value number = value_double(v->value);
+  json_write(b, &number);
+  KEY(b, "tags");
+  put_json(b, v->tags, "{}");
+  buf_putc(b, '}');
+}

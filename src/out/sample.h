@@ -155,4 +155,7 @@ struct value_record {
   bool is_check, measured;
 };
 
+/* One row of values.jsonl, without the line feed (ROW.md). */
+void value_record_write(struct buf *b, const struct value_record *v, const char *run_id);
+
 #endif

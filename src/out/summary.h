@@ -18,7 +18,6 @@ struct summary_options {
   size_t n_expects;
   struct checks_input checks;
   bool interrupted, simulated;
-  uint64_t seed;           /* of the bootstrap */
   const char *write_error; /* what writer_stop said, NULL = all rows are on disk */
 };
 

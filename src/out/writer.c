@@ -1,23 +1,20 @@
-/* writer.c: the thread, its queue, the file.
+/* writer.c: the thread, its queue, its two files.
  *
  * The thread sleeps until a batch comes, takes all there are, and writes their rows with one call:
  * there is no buffer that could lose rows, and no clock. */
 #include "out/writer.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "out/rowfile.h"
 #include "out/stats.h"
 
 #define RECENT 512
-#define WRITE_AT (1u << 20) /* rows are written at the latest when this many bytes are ready */
 
 struct writer {
   pthread_t thread;
@@ -32,62 +29,12 @@ struct writer {
   uint64_t n_ttft; /* ever; the ring holds the last RECENT */
 
   /* The thread's own until it is joined. */
-  char *path, *run_id;
+  char *run_id;
   bool with_itl, stopped;
-  int fd; /* −1: no file, or it failed */
-  struct buf rows;
-  uint64_t pending_rows, written_rows, lost_rows, good_bytes;
+  struct rowfile samples, values;
   struct table *table;
-  size_t table_bytes;     /* atomic */
-  struct err write_error; /* code 0: none */
+  size_t table_bytes; /* atomic */
 };
-
-/* ---- the file ---- */
-
-static uint64_t count_rows(const char *data, size_t len) {
-  uint64_t n = 0;
-  for (const char *p = data; (p = memchr(p, '\n', len - (size_t)(p - data))); p++)
-    n++;
-  return n;
-}
-
-/* `done` bytes of w->rows reached the file before `error`: cut it back to whole rows and give up on
- * it. */
-static void give_up(struct writer *w, size_t done, int error) {
-  size_t whole = done;
-  while (whole > 0 && w->rows.data[whole - 1] != '\n')
-    whole--;
-  uint64_t rows = count_rows(w->rows.data, whole);
-  w->written_rows += rows;
-  w->lost_rows += w->pending_rows - rows;
-  w->good_bytes += whole;
-  if (ftruncate(w->fd, (off_t)w->good_bytes))
-    log_warn("samples.jsonl may end in half a row path=%s", w->path);
-  close(w->fd);
-  w->fd = -1;
-  err_set(&w->write_error, ERR_IO, "cannot write %s: %s", w->path, strerror(error));
-  log_error("cannot write %s: %s; the run goes on, its rows are kept in memory only", w->path,
-            strerror(error));
-}
-
-static void write_rows(struct writer *w) {
-  size_t done = 0;
-  while (w->fd >= 0 && done < w->rows.len) {
-    ssize_t n = write(w->fd, w->rows.data + done, w->rows.len - done);
-    if (n > 0)
-      done += (size_t)n;
-    else if (n < 0 && errno != EINTR)
-      give_up(w, done, errno);
-    else if (n == 0)
-      give_up(w, done, ENOSPC);
-  }
-  if (w->fd >= 0) {
-    w->good_bytes += done;
-    w->written_rows += w->pending_rows;
-  }
-  w->pending_rows = 0;
-  buf_reset(&w->rows);
-}
 
 /* ---- the thread ---- */
 
@@ -140,23 +87,22 @@ static void free_batch(struct batch *b) {
 }
 
 static void take_batch(struct writer *w, struct batch *b) {
-  bool has_file = w->path != NULL;
   for (size_t i = 0; i < b->n_samples; i++) {
     table_add_sample(w->table, b->samples[i]);
-    if (w->fd >= 0) {
-      sample_write(&w->rows, b->samples[i], w->run_id, w->with_itl);
-      buf_putc(&w->rows, '\n');
-      w->pending_rows++;
-      if (w->rows.len >= WRITE_AT)
-        write_rows(w);
-    } else if (has_file) {
-      w->lost_rows++;
+    if (rowfile_takes(&w->samples)) {
+      sample_write(&w->samples.rows, b->samples[i], w->run_id, w->with_itl);
+      rowfile_row(&w->samples);
     }
   }
   for (size_t i = 0; i < b->n_sessions; i++)
     table_add_session(w->table, &b->sessions[i]);
-  for (size_t i = 0; i < b->n_values; i++)
+  for (size_t i = 0; i < b->n_values; i++) {
     table_add_value(w->table, &b->values[i]);
+    if (rowfile_takes(&w->values)) {
+      value_record_write(&w->values.rows, &b->values[i], w->run_id);
+      rowfile_row(&w->values);
+    }
+  }
   const struct table *t = w->table;
   __atomic_store_n(&w->table_bytes,
                    t->n_rows * sizeof *t->rows + t->n_sessions * sizeof *t->sessions +
@@ -189,13 +135,14 @@ static void *writer_main(void *arg) {
       take_batch(w, b);
       free_batch(b);
     }
-    write_rows(w);
+    rowfile_write(&w->samples);
+    rowfile_write(&w->values);
     pthread_mutex_lock(&w->lock);
     w->live.backlog -= taken;
     w->queued_bytes -= bytes;
     pthread_cond_broadcast(&w->room);
-    w->live.rows_written = w->written_rows;
-    w->live.write_failed = w->write_error.code != 0;
+    w->live.rows_written = w->samples.written;
+    w->live.write_failed = w->samples.error.code || w->values.error.code;
   }
   pthread_mutex_unlock(&w->lock);
   return NULL;
@@ -218,22 +165,16 @@ int writer_start(const struct writer_options *options, struct writer **out, stru
   pthread_cond_init(&w->room, NULL);
   w->max_queue_bytes = options->max_queue_bytes ? options->max_queue_bytes : WRITER_QUEUE_BYTES;
   w->tail = &w->head;
-  w->fd = -1;
+  rowfile_init(&w->samples);
+  rowfile_init(&w->values);
   w->run_id = mem_strdup(options->run_id ? options->run_id : "");
   w->with_itl = options->with_itl;
   w->table = table_new(options->max_gaps);
-  buf_init(&w->rows, BUF_MAX_OWN);
   int rc = 0;
-  if (options->dir) {
-    struct buf path;
-    buf_init(&path, BUF_MAX_OWN);
-    buf_printf(&path, "%s/samples.jsonl", options->dir);
-    w->path = buf_take(&path, NULL);
-    w->fd = open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (w->fd < 0)
-      rc = err_set(err, ERR_IO, "cannot create %s: %s (--out DIR chooses another place)", w->path,
-                   strerror(errno));
-  }
+  if (options->dir)
+    rc = rowfile_open(&w->samples, options->dir, "samples.jsonl", err);
+  if (options->dir && !rc)
+    rc = rowfile_open(&w->values, options->dir, "values.jsonl", err);
   if (!rc) {
     int error = start_thread(w);
     if (error)
@@ -241,8 +182,6 @@ int writer_start(const struct writer_options *options, struct writer **out, stru
   }
   if (rc) {
     w->stopped = true;
-    if (w->fd >= 0)
-      close(w->fd);
     writer_delete(w);
     return rc;
   }
@@ -258,23 +197,18 @@ int writer_stop(struct writer *w, struct err *err) {
   pthread_mutex_unlock(&w->lock);
   pthread_join(w->thread, NULL);
   w->stopped = true;
-  if (w->fd >= 0 && close(w->fd))
-    err_set(&w->write_error, ERR_IO, "cannot write %s: %s", w->path, strerror(errno));
-  w->fd = -1;
+  rowfile_close(&w->samples);
+  rowfile_close(&w->values);
   table_finish(w->table);
-  if (!w->write_error.code && w->table->dropped)
-    return err_set(err, ERR_LIMIT,
-                   "out of memory: %llu requests, sessions and values are missing from the summary "
-                   "and the report; the requests are in samples.jsonl",
-                   (unsigned long long)w->table->dropped);
-  if (!w->write_error.code)
-    return 0;
-  return err_set(
-      err, ERR_IO,
-      "%s; %llu of %llu rows are missing from the file, the figures are made from all of "
-      "them. Free space there or choose another place with --out DIR, and run again",
-      w->write_error.text, (unsigned long long)w->lost_rows,
-      (unsigned long long)w->lost_rows + w->written_rows);
+  int rc = rowfile_result(&w->samples, err);
+  if (!rc)
+    rc = rowfile_result(&w->values, err);
+  if (!rc && w->table->dropped)
+    rc = err_set(err, ERR_LIMIT,
+                 "out of memory: %llu requests, sessions and values are missing from the summary "
+                 "and the report; the requests are in samples.jsonl, the values in values.jsonl",
+                 (unsigned long long)w->table->dropped);
+  return rc;
 }
 
 struct table *writer_table(struct writer *w) {
@@ -289,9 +223,9 @@ void writer_delete(struct writer *w) {
   pthread_mutex_destroy(&w->lock);
   pthread_cond_destroy(&w->wake);
   pthread_cond_destroy(&w->room);
-  buf_free(&w->rows);
+  rowfile_free(&w->samples);
+  rowfile_free(&w->values);
   table_free(w->table);
-  mem_free(w->path);
   mem_free(w->run_id);
   mem_free(w);
 }

@@ -1,4 +1,5 @@
-/* writer.h: the process's one writer thread: it owns samples.jsonl and the table of results.
+/* writer.h: the process's one writer thread: it owns samples.jsonl, values.jsonl and the table of
+ * results.
  *
  * Workers hand it batches through their recorders; rows are in the file within a recorder's flush
  * (100 ms), so that whatever ends the process, what was taken is on disk. When the disk refuses,
@@ -16,7 +17,7 @@ struct writer;
 #define WRITER_QUEUE_BYTES ((size_t)64 << 20)
 
 struct writer_options {
-  const char *dir;        /* samples.jsonl goes here; NULL: no file is written */
+  const char *dir;        /* the two files go here; NULL: none is written */
   const char *run_id;     /* the rows' `run` */
   bool with_itl;          /* the rows' `itl_ns` */
   size_t max_gaps;        /* 0 = TABLE_MAX_GAPS */
@@ -48,7 +49,7 @@ void writer_live(struct writer *w, struct live *out);
  */
 size_t writer_table_bytes(const struct writer *w);
 
-/* Takes what is still queued, closes the file, joins. All recorders must be deleted. Returns the
+/* Takes what is still queued, closes the files, joins. All recorders must be deleted. Returns the
  * first write error of the run, if any (ERR_IO; the text says what is missing), or ERR_LIMIT when
  * the table had no memory for all of them: the run must then end non-zero. Call once. */
 NODISCARD int writer_stop(struct writer *w, struct err *err);

@@ -11,9 +11,12 @@
 /* What the calling thread knows of a worker; the worker's own fields belong to its thread. */
 struct conductor_view {
   bool ready, exhausted, drained, gone;
-  bool lost;            /* given up */
-  uint64_t entry;       /* the stay inside Lua it was last seen in; 0 = outside */
-  uint64_t entry_at_ns; /* when it was first seen there */
+  bool lost;             /* given up */
+  uint64_t entry;        /* the stay inside Lua it was last seen in; 0 = outside */
+  uint64_t entry_at_ns;  /* when it was first seen there */
+  uint64_t entry_cpu_ns; /* of its thread, then */
+  uint64_t cpu_ns;       /* of its thread, when last looked */
+  uint64_t idle_ns;      /* since when that has not changed */
 };
 
 #define CONDUCTOR_SIGNALS 3

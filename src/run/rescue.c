@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "run/conductor.h"
@@ -18,6 +19,7 @@
 #define LOOK_NS (100 * NS_PER_MS)
 #define LATE_NS (NS_PER_S)          /* the process itself stood still: nothing can be concluded */
 #define GRACE_NS (5 * NS_PER_S)     /* beyond --runaway, which the hook enforces where it can */
+#define GRACE_CPU_NS (2 * NS_PER_S) /* the same on a machine that has little time for it */
 #define INTERRUPT_NS (3 * NS_PER_S) /* after the first signal */
 #define SECOND_NS (250 * NS_PER_MS) /* with the second one: at once, but not in mid-stride */
 
@@ -25,9 +27,10 @@ static uint64_t runaway_ns(const struct conductor *c) {
   return c->config.runaway_ns ? c->config.runaway_ns : STATE_RUNAWAY_DEFAULT;
 }
 
-/* Whether a worker that has been inside one stay for `age_ns` is to be given up. */
-static bool is_stuck(const struct conductor *c, const struct worker *w, uint64_t age_ns,
-                     uint64_t now_ns) {
+/* Whether a worker that is inside one stay is to be given up. */
+static bool is_stuck(const struct conductor *c, const struct conductor_view *v,
+                     const struct worker *w, uint64_t now_ns) {
+  uint64_t age_ns = now_ns - v->entry_at_ns;
   if (c->interrupts > 1)
     return age_ns >= SECOND_NS;
   if (c->interrupts)
@@ -36,7 +39,11 @@ static bool is_stuck(const struct conductor *c, const struct worker *w, uint64_t
     return false; /* it may take its time, until somebody loses patience */
   if (__atomic_load_n(&w->watch.blocked, __ATOMIC_RELAXED) && !c->result->n_lost)
     return false; /* the one it waits for is the culprit */
-  return age_ns >= runaway_ns(c) + GRACE_NS;
+  /* Waiting in a call, or working in one; a thread that only gets no processor, or little of it,
+   * does neither. */
+  uint64_t limit = runaway_ns(c) + GRACE_NS;
+  return age_ns >= limit && (now_ns - v->idle_ns >= limit ||
+                             v->cpu_ns - v->entry_cpu_ns >= runaway_ns(c) + GRACE_CPU_NS);
 }
 
 /* "session 17", "the teardown", "loading the script" … of a claimed worker. */
@@ -158,6 +165,19 @@ static void look_at_memory(struct conductor *c) {
     conductor_cut(c, &err);
 }
 
+/* What its thread has done since the last look. A thread that waits uses no CPU time at all. */
+static void look_at_cpu(const struct conductor *c, struct conductor_view *v, const struct worker *w,
+                        bool first) {
+  uint64_t cpu_ns = v->cpu_ns;
+  if (!clock_cpu_of_thread(w->thread, &cpu_ns))
+    return; /* it came back and ended */
+  if (first)
+    v->entry_cpu_ns = cpu_ns;
+  if (cpu_ns != v->cpu_ns)
+    v->idle_ns = c->looked_ns;
+  v->cpu_ns = cpu_ns;
+}
+
 void rescue_look(struct conductor *c) {
   look_at_memory(c);
   uint64_t now = loop_refresh(c->run.loop);
@@ -171,9 +191,11 @@ void rescue_look(struct conductor *c) {
     if (!watch_inside(&c->run.workers[i].watch, &entry))
       entry = 0;
     if (entry != v->entry || stood_still)
-      v->entry_at_ns = now;
+      v->entry_at_ns = v->idle_ns = now;
+    if (entry)
+      look_at_cpu(c, v, &c->run.workers[i], entry != v->entry || stood_still);
     v->entry = entry;
-    if (entry && is_stuck(c, &c->run.workers[i], now - v->entry_at_ns, now))
+    if (entry && is_stuck(c, v, &c->run.workers[i], now))
       give_up(c, &c->run.workers[i], now - v->entry_at_ns);
   }
 }

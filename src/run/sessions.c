@@ -63,6 +63,22 @@ static void record_end(struct worker *w, const struct worker_slot *slot, uint64_
 
 static void next_session(struct worker_slot *slot);
 
+/* Whether the slot's user has a session behind the one that runs. */
+static void note_more(struct worker_slot *slot) {
+  struct worker *w = slot->worker;
+  uint64_t at = loop_now(w->loop), zero = w->run->load_start_ns;
+  struct schedule_user user = slot->user; /* a copy: nothing begins yet */
+  struct schedule_session next;
+  slot->has_more = !w->run->load.open &&
+                   schedule_user_next(&w->run->load, &user, at > zero ? at - zero : 0, &next);
+  w->n_more += slot->has_more;
+}
+
+static void forget_more(struct worker_slot *slot) {
+  slot->worker->n_more -= slot->has_more;
+  slot->has_more = false;
+}
+
 /* The user of a closed load goes on after a while: at once, a script that fails at its first line
  * would spin through millions of sessions. */
 static void rest(struct worker_slot *slot) {
@@ -81,6 +97,7 @@ static void session_ended(struct vu *vu) {
     say_error(w, vu);
   record_end(w, slot, vu->begun ? vu->start_ns : loop_now(w->loop), &vu->outcome);
   slot->vu = NULL;
+  forget_more(slot);
   w->n_live--;
   worker_room_again(w, slot->state);
   if (by_mistake && !w->run->load.open && w->accepting)
@@ -120,6 +137,7 @@ static void begin_session(struct worker_slot *slot) {
   count_started(w);
   if (vu_new(slot->state, &start, &slot->vu, &err) == 0) {
     w->n_live++;
+    note_more(slot);
     return;
   }
   struct vu_outcome outcome = {.error = SAMPLE_SCRIPT, .detail = err.text};
@@ -196,7 +214,7 @@ static void on_arrival_timer(struct loop_timer *timer) {
 static void check_done(struct worker *w) {
   if (w->drained)
     return;
-  bool pending = w->accepting && (w->has_arrival || w->n_unstarted > 0);
+  bool pending = w->accepting && (w->has_arrival || w->n_unstarted > 0 || w->n_more > 0);
   if (!pending && !w->exhausted) {
     w->exhausted = true;
     worker_send_event(w, WORKER_EXHAUSTED);

@@ -7,13 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/loop.h"
 #include "run/vu.h"
 
-#define HOOK_COUNT 20000       /* instructions between two looks at the clock: some 0.2 ms */
-#define HOOK_COUNT_STOPPED 100 /* once stopped: what __close and handlers may still do */
+#define HOOK_COUNT 20000        /* instructions between two looks at the clock: some 0.2 ms */
+#define HOOK_COUNT_STOPPED 100  /* once stopped: what __close and handlers may still do */
+#define WALL_NS (30 * NS_PER_S) /* on the clock, whatever CPU time was used */
+#define GAP_NS NS_PER_S         /* between two looks: more than that, and the process stood still */
 #define LIVE_FLOOR ((size_t)1 << 20)
 #define STEP_SIZE_LOG2 9    /* of one collector step: some 50 to 100 µs */
 #define STEP_PER_BYTES 8192 /* when forced: one step for so much that was allocated */
@@ -224,6 +227,25 @@ static void keep_line(lua_State *L, lua_Debug *ar, struct state *s) {
   }
 }
 
+/* Asking for the CPU time is a system call: once in each stay that is long enough for the hook, and
+ * then only when the clock says that it may be over. As the last resort the clock alone decides,
+ * but it does not count while the process stands still. */
+static bool ran_away(struct state *s, uint64_t *ran_ns, uint64_t *cpu_ns) {
+  uint64_t now = loop_refresh(s->options.loop), limit = s->options.runaway_ns;
+  if (now - s->looked_ns > GAP_NS)
+    s->still_ns += now - s->looked_ns - GAP_NS;
+  s->looked_ns = now;
+  *ran_ns = now - s->entered_ns;
+  *cpu_ns = 0;
+  if (!s->entered_cpu_ns)
+    s->entered_cpu_ns = clock_thread_cpu_ns();
+  if (*ran_ns < limit)
+    return false;
+  *cpu_ns = clock_thread_cpu_ns() - s->entered_cpu_ns;
+  uint64_t last = limit * 10 > WALL_NS ? limit * 10 : WALL_NS;
+  return *cpu_ns >= limit || *ran_ns - s->still_ns >= last;
+}
+
 static void on_count(lua_State *L, lua_Debug *ar) {
   struct state *s = state_of(L);
   if (ar->event == LUA_HOOKLINE) {
@@ -234,12 +256,12 @@ static void on_count(lua_State *L, lua_Debug *ar) {
   if (s->options.watch)
     state_note_place(s, L, false);
   if (!state_must_stop(s)) {
-    uint64_t ran_ns = loop_refresh(s->options.loop) - s->entered_ns;
-    if (ran_ns < s->options.runaway_ns)
+    uint64_t ran_ns, cpu_ns;
+    if (!ran_away(s, &ran_ns, &cpu_ns))
       return;
     s->stopped = true;
-    lua_pushfstring(L, "ran for %f s without waiting, so it was stopped",
-                    floor((double)ran_ns / 1e6) / 1e3);
+    lua_pushfstring(L, "ran for %f s (%f s of CPU time) without waiting, so it was stopped",
+                    floor((double)ran_ns / 1e6) / 1e3, floor((double)cpu_ns / 1e6) / 1e3);
     state_add_frames(L, L, 0, true);
     snprintf(s->stop_text, sizeof s->stop_text, "%s", lua_tostring(L, -1));
     if (s->running)
@@ -275,7 +297,8 @@ void state_enter(struct state *s, struct vu *vu) {
     watch_enter(s->options.watch, s->loading ? WATCH_LOADING : WATCH_CALLING, 0, WATCH_NO_SESSION,
                 &s->place);
   s->running = vu;
-  s->entered_ns = loop_refresh(s->options.loop);
+  s->entered_ns = s->looked_ns = loop_refresh(s->options.loop);
+  s->entered_cpu_ns = s->still_ns = 0;
 }
 
 void state_leave(struct state *s) {

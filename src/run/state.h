@@ -3,8 +3,10 @@
  * A state holds at most STATE_USERS virtual users, because the collector's atomic step walks every
  * coroutine. The collector is stopped while Lua runs; steps are taken when the loop is quiet
  * (state_collect), or forced when the heap has doubled since the last full cycle (state_settle). A
- * count hook measures the time since Lua was entered: what runs longer than `runaway_ns` without
- * waiting is stopped with its traceback, and no pcall of the script hides that. One thread's. */
+ * count hook measures the CPU time since Lua was entered: what uses more than `runaway_ns` without
+ * waiting is stopped with its traceback, and no pcall of the script hides that. CPU time, because a
+ * busy machine is not the script's fault; only after 10 times as much, and 30 s, does the time on
+ * the clock do. One thread's. */
 #ifndef RUN_STATE_H
 #define RUN_STATE_H
 
@@ -82,7 +84,10 @@ struct state {
   struct watch_place place; /* where Lua was last seen when no user runs */
   /* time */
   uint64_t entered_ns;
-  bool stopped; /* what runs was running away */
+  uint64_t entered_cpu_ns; /* of the thread, when the hook first looked since then; 0 = not yet */
+  uint64_t looked_ns;      /* when the hook last looked, or when Lua was entered */
+  uint64_t still_ns;       /* since then nothing ran at all */
+  bool stopped;            /* what runs was running away */
   char stop_text[1200];
   /* memory */
   size_t bytes;             /* Lua's */

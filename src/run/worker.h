@@ -53,6 +53,7 @@ struct worker_slot {
   struct schedule_session due;
   struct state *state;
   struct vu *vu; /* NULL between sessions */
+  bool has_more; /* closed load: another session follows the one that runs */
 };
 
 struct worker {
@@ -81,6 +82,7 @@ struct worker {
   struct worker_slot *slots;
   uint64_t n_live;      /* sessions that run */
   uint64_t n_unstarted; /* slots whose timer is armed */
+  uint64_t n_more;      /* slots with has_more */
   struct vu *special;   /* setup or teardown while it runs */
   /* accuracy */
   struct loop_timer flush_timer, window_timer;

@@ -66,8 +66,7 @@ int main(int argc, char **argv) {
   struct summary_options options = {
       .run_id = "bench",
       .metrics = &metrics,
-      .checks = {.limits = checks_default_limits(), .clock_step_ns = SAMPLE_ABSENT},
-      .seed = 1};
+      .checks = {.limits = checks_default_limits(), .clock_step_ns = SAMPLE_ABSENT}};
   double best = 0;
   for (int i = 0; i < tries; i++) {
     uint64_t start = clock_thread_cpu_ns();

@@ -100,6 +100,53 @@ def test_the_fields_are_documented(work):
         has(text, run["scripts"][0]["sha256"][:12])
 
 
+def test_own_values_can_be_recomputed(work):
+    """values.jsonl: every value and check, as ROW.md says; the summary's figures follow from it."""
+    work.write("s.lua", """local perigee = require "perigee"
+return perigee.plan {
+  load = perigee.closed { users = 2, sessions = 20 },
+  metrics = { think_time = "s" },
+  session = function(vu)
+    vu:tag("kind", vu.session % 2 == 0 and "even" or "odd")
+    vu:record("think_time", (vu.session + 1) / 8, { phase = "plan" })
+    vu:check("small", vu.session < 15)
+    vu:sleep(0.001)
+  end,
+}
+""")
+    result = work.perigee("run", "s.lua", *RELAXED)
+    eq(result.status, 0, result.err)
+    with open(os.path.join(result.folder, "values.jsonl"), encoding="utf-8") as f:
+        rows = [json.loads(line) for line in f]
+    documented = check_names("A row of values.jsonl", rows, free=("tags",))
+    for row in rows:
+        eq(sorted(set(row)), sorted(documented), "fields of a value")
+    values = sorted(r["value"] for r in rows if r["metric"] == "think_time" and r["measured"])
+    eq(values, [(k + 1) / 8 for k in range(20)])
+    metric = result.summary["metrics"]["think_time"]
+    eq((metric["n"], metric["min"], metric["max"]), (20, 0.125, 2.5))
+    assert abs(metric["mean"] - sum(values) / 20) < 1e-12
+    eq(sum(r["value"] for r in rows if r["check"] == "small"), 15)
+    for row in rows:
+        eq(row["tags"]["kind"], "odd" if row["session"] % 2 else "even")
+        eq(row["tags"].get("phase"), None if row["check"] else "plan")
+        assert 0 <= row["t_ns"] < 60e9, row
+    eq(result.run["id"], rows[0]["run"])
+    process = work.start("run", "s.lua", *RELAXED, "--set", "sessions=100000", "--out", "cut")
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    result = work.finish(process, 60)
+    eq(result.status, 130, result.err)
+    folder = os.path.join(work.path, "cut", os.listdir(os.path.join(work.path, "cut"))[0])
+    with open(os.path.join(folder, "values.jsonl"), encoding="utf-8") as f:
+        text = f.read()
+    assert text.endswith("\n")
+    with open(os.path.join(folder, "summary.json"), encoding="utf-8") as f:
+        summary = json.load(f)
+    rows = [json.loads(line) for line in text.splitlines()]
+    eq(len([r for r in rows if r["metric"] and r["measured"]]), summary["metrics"]["think_time"]["n"], "complete after Ctrl-C")
+
+
 def test_a_server_that_stops_answering_does_not_pass(work):
     def handler(request, c):
         if request.number % 4 == 0:

@@ -55,7 +55,8 @@ describe("list", function()
     local folder = os.tmpname()
     os.remove(folder)
     assert(core.make_folder(folder))
-    for name, text in pairs { ["plain.lua"] = "return perigee.plan {}", ["told.lua"] = "--- Told.\nreturn perigee.plan {}" } do
+    local files = { ["plain.lua"] = "return perigee.plan {}", ["told.lua"] = "--- Told.\nreturn perigee.plan {}" }
+    for name, text in pairs(files) do
       local file <close> = assert(io.open(folder .. "/" .. name, "w"))
       file:write(text)
     end

@@ -18,6 +18,9 @@ static void clocks_agree(void **state) {
   assert_string_equal(text, "2026-11-29T14:38:16Z");
   uint64_t cpu = clock_thread_cpu_ns();
   assert_true(cpu > 0);
+  uint64_t of_thread;
+  assert_true(clock_cpu_of_thread(pthread_self(), &of_thread));
+  assert_true(of_thread >= cpu && of_thread <= clock_thread_cpu_ns());
 }
 
 int main(void) {

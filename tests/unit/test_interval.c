@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/rng.h"
 #include "out/interval.h"
@@ -134,11 +135,12 @@ static void no_failure_on_either_side(void **state) {
   assert_true(lo < -0.1 && hi > 0.1);
 }
 
-/* Runs of `sessions` sessions with 1 to 8 values that share an effect; how often the interval of
- * the mean (p < 0) or the quantile holds the truth. tests/soak/coverage.c asks for more. */
-static double coverage(uint32_t sessions, double p, double truth, int runs) {
-  static double x[400];
-  static uint32_t c[400];
+/* In how many of `runs` runs the interval of the mean (p < 0) or of the quantile holds the truth.
+ * `sessions` sessions have 1 to 8 values that share an effect; `skewed`: lognormal. NAN when fewer
+ * than half of the runs have an interval. */
+static double coverage(uint32_t sessions, double p, bool skewed, double truth, int runs) {
+  static double x[1600];
+  static uint32_t c[1600];
   int held = 0, all = 0;
   for (int run = 0; run < runs; run++) {
     struct rng rng;
@@ -147,7 +149,8 @@ static double coverage(uint32_t sessions, double p, double truth, int runs) {
     for (uint32_t k = 0; k < sessions; k++) {
       double effect = rng_normal(&rng, 0, 0.5);
       for (uint64_t turns = 1 + rng_u64(&rng) % 8; turns; turns--) {
-        x[n] = 10 + effect + rng_normal(&rng, 0, 0.5);
+        double v = effect + rng_normal(&rng, 0, 0.5);
+        x[n] = skewed ? exp(v) : v;
         c[n++] = k;
       }
     }
@@ -158,30 +161,50 @@ static double coverage(uint32_t sessions, double p, double truth, int runs) {
     all += ok;
     held += ok && lo <= truth && truth <= hi;
   }
-  assert_true(all > runs / 2);
-  return (double)held / all;
+  return all > runs / 2 ? (double)held / all : (double)NAN;
 }
+
+static const struct {
+  const char *name;
+  double p, z;
+} figures[] = {{"mean", -1, 0},
+               {"p50", 0.5, 0},
+               {"p90", 0.9, 1.2815516},
+               {"p95", 0.95, 1.6448536},
+               {"p99", 0.99, 2.3263479}};
 
 static void intervals_hold_the_truth(void **state) {
   (void)state;
-  const double spread = sqrt(0.5);
   const struct {
     uint32_t sessions;
-    double p, truth;
-  } cases[] = {{2, -1, 10},
-               {3, -1, 10},
-               {5, -1, 10},
-               {20, -1, 10},
-               {6, 0.5, 10},
-               {20, 0.5, 10},
-               {20, 0.9, 10 + 1.2815516 * spread},
-               {40, 0.95, 10 + 1.6448536 * spread}};
+    int figure;
+  } cases[] = {{2, 0}, {3, 0}, {5, 0}, {20, 0}, {8, 1}, {20, 1}, {20, 2}, {40, 3}};
   for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-    double held = coverage(cases[i].sessions, cases[i].p, cases[i].truth, 800);
-    if (held < 0.92 || held > 0.99)
-      fail_msg("%u sessions, p = %g: the interval holds the truth in %.1f %% of runs",
-               cases[i].sessions, cases[i].p, 100 * held);
+    double truth = figures[cases[i].figure].z * sqrt(0.5), p = figures[cases[i].figure].p;
+    double held = coverage(cases[i].sessions, p, false, truth, 800);
+    if (!(held >= 0.92) || held > 0.99)
+      fail_msg("%u sessions: the interval of the %s holds the truth in %.1f %% of runs",
+               cases[i].sessions, figures[cases[i].figure].name, 100 * held);
   }
+}
+
+/* The table of interval.h, with COVERAGE_RUNS set (tests/soak/test_coverage.py). */
+static void the_table_of_interval_h(void **state) {
+  (void)state;
+  const char *text = getenv("COVERAGE_RUNS");
+  int runs = text ? atoi(text) : 0;
+  if (runs <= 0)
+    skip();
+  static const uint32_t sessions[] = {2, 3, 5, 10, 20, 40, 80, 200};
+  for (size_t f = 0; f < ARRAY_LEN(figures); f++)
+    for (size_t k = 0; k < ARRAY_LEN(sessions); k++) {
+      double truth = f ? exp(figures[f].z * sqrt(0.5)) : exp(0.25);
+      double held = coverage(sessions[k], figures[f].p, true, truth, runs);
+      if (isnan(held))
+        continue;
+      print_message("%s %u: %.1f %%\n", figures[f].name, sessions[k], 100 * held);
+      assert_true(held > 0.9 && held < 0.99);
+    }
 }
 
 int main(void) {
@@ -193,6 +216,7 @@ int main(void) {
       cmocka_unit_test(shared_sessions_are_paired),
       cmocka_unit_test(no_failure_on_either_side),
       cmocka_unit_test(intervals_hold_the_truth),
+      cmocka_unit_test(the_table_of_interval_h),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,9 +84,11 @@ static void a_lost_worker_keeps_its_rows(void **state) {
   assert_int_equal(t->n_values, 0);
   assert_int_equal(t->n_sessions, 6);
   assert_int_equal(r->sessions_ended, 6);
-  assert_int_equal(runner_sessions(&runner, SAMPLE_INCOMPLETE), 2);
-  assert_int_equal(runner_sessions(&runner, SAMPLE_CANCELLED), 4);
-  assert_string_equal(t->session_detail[SAMPLE_INCOMPLETE], "its worker stopped coming back");
+  assert_int_equal(runner_sessions(&runner, SAMPLE_INCOMPLETE), 6); /* 4 by the interrupt */
+  assert_int_equal(runner_sessions(&runner, SAMPLE_CANCELLED), 0);
+  const char *detail = t->session_detail[SAMPLE_INCOMPLETE]; /* of whichever ended first */
+  assert_true(strcmp(detail, "its worker stopped coming back") == 0 ||
+              strcmp(detail, "the run was interrupted") == 0);
   FILE *f = fopen(go, "w");
   assert_non_null(f);
   fclose(f);

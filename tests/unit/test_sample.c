@@ -165,8 +165,27 @@ static void error_classes(void **state) {
   }
 }
 
+/* Nobody answered a request that was refused, wherever it was sent. */
+static void served_only_by_who_answered(void **state) {
+  (void)state;
+  struct buf b;
+  buf_init(&b, BUF_MAX_OWN);
+  struct sample *s = sample_new();
+  s->served = mem_strdup("r1");
+  s->error = SAMPLE_CONNECT;
+  sample_write(&b, s, "r", false);
+  check_has(b.data, "\"served\":null");
+  buf_reset(&b);
+  s->t[STAMP_HEADERS] = 5;
+  sample_write(&b, s, "r", false);
+  check_has(b.data, "\"served\":\"r1\"");
+  buf_free(&b);
+  sample_free(s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(served_only_by_who_answered),
       cmocka_unit_test(unknown_is_null),
       cmocka_unit_test(everything_known),
       cmocka_unit_test(cached_states),

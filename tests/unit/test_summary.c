@@ -18,8 +18,7 @@ static struct value build(const struct table *t, const struct expect *expects, s
       .expects = expects,
       .n_expects = n,
       .checks = {.limits = checks_default_limits(), .clock_step_ns = SAMPLE_ABSENT},
-      .simulated = true,
-      .seed = 1};
+      .simulated = true};
   return summary_build(t, &o);
 }
 

@@ -13,8 +13,7 @@ static struct value build(const struct table *t) {
       .run_id = "demo-1",
       .metrics = &metrics,
       .checks = {.limits = checks_default_limits(), .clock_step_ns = SAMPLE_ABSENT},
-      .simulated = true,
-      .seed = 1};
+      .simulated = true};
   return summary_build(t, &o);
 }
 

@@ -10,7 +10,7 @@
 static struct metrics metrics;
 
 static struct value tags_of(struct table *t, const struct filter *f) {
-  struct summary_options o = {.run_id = "x", .metrics = &metrics, .seed = 1};
+  struct summary_options o = {.run_id = "x", .metrics = &metrics};
   struct value v = value_object();
   table_finish(t);
   summary_tags(t, &o, f, &v);

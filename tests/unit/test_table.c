@@ -34,8 +34,8 @@ static void a_row_keeps_its_facts(void **state) {
   assert_int_equal(r->first_tokens, INT32_MAX);
   assert_string_equal(t->arms.items[r->arm], "a");
   assert_string_equal(t->replicas.items[r->replica], "r1");
-  assert_int_equal(r->flags,
-                   ROW_MEASURED | ROW_GENERATION | ROW_ROUTED | ROW_FALLBACK | ROW_STREAMED);
+  assert_int_equal(r->flags, ROW_MEASURED | ROW_GENERATION | ROW_ROUTED | ROW_FALLBACK |
+                                 ROW_STREAMED | ROW_STREAM_ASKED);
   assert_string_equal(t->tags.items[r->tags], "{\"tier\":\"gold\"}");
 
   s = row_failed(8, 1, 0, SAMPLE_CONNECT);

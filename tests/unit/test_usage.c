@@ -76,7 +76,7 @@ static void no_figure_is_made_of_nonsense(void **state) {
       .run_id = "x",
       .metrics = &metrics,
       .checks = {.limits = checks_default_limits(), .clock_step_ns = SAMPLE_ABSENT},
-      .seed = 1};
+  };
   struct value v = summary_build(t, &o);
   const struct value *m = value_get(&v, "metrics");
   static const struct {

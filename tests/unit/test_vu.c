@@ -1,5 +1,5 @@
 /* test_vu.c: virtual users: waiting, children, failing, cancelling, running away (vu.c; vu_type.c
- * and the methods). Scripts print what they see. */
+ * and the methods), and what guarddebug.c refuses. Scripts print what they see. */
 #include "check.h"
 
 #include "run_peer.h"
@@ -201,6 +201,18 @@ static void all_runs_side_by_side(void **state) {
      "end)\n"
      "print(table.concat(r, ' '), table.concat(order)) print(#vu:all({}, print))",
      "a110 b220 c330\tcba\n0\n");
+  /* Numbers by who forks: not by which of them happens to be first. */
+  ok("local r = vu:all({ 1, 2 }, function(child, item, i)\n"
+     "  child:sleep(0.02 * (3 - i))\n"
+     "  local t = child:all({ 1, 2 }, function(g) return g.branch_id .. '<' .. g.parent_branch "
+     "end)\n"
+     "  return table.concat(t, ' ') .. ' ' .. child:branch()\n"
+     "end)\n"
+     "print(table.concat(r, ' '))",
+     "1001<1 1002<1 1003 2001<2 2002<2 2003\n");
+  ok("for i = 1, 999 do vu:branch() end local a, b = vu:branch(), vu:branch()\n"
+     "print(a > 999999999, b > 999999999, a ~= b, a < 2^31, b < 2^31)",
+     "true\ttrue\ttrue\ttrue\ttrue\n");
   ok("peer_seen = vu:all({ 1, 2, 3, 4 }, function(child) child:http { path = '/wait/60' } end)\n"
      "print(#peer_seen)",
      "0\n");
@@ -328,6 +340,21 @@ static void guards_say_what_to_use(void **state) {
       {"os.exit(1)", "os.exit would end every virtual user"},
       {"collectgarbage()", "the run steps the collector"},
       {"debug.sethook()", "debug.sethook belongs to the run"},
+      {"vu:check(('x'):rep(201), true)", "vu:check: 'xxxx"},
+      {"vu:tag(('x'):rep(201), true)", "has 201 bytes, at most 200 are kept"},
+      {"vu:tag('k', ('x'):rep(201))", "has 201 bytes, at most 200 are kept"},
+      {"vu:http { path = '/', tags = { k = ('x'):rep(201) } }",
+       "has 201 bytes, at most 200 are kept"},
+      {"vu:http { path = '/', policy = ('x'):rep(201) }",
+       "the policy's name has 201 bytes, at most 200 are kept"},
+      {"debug.setupvalue(print, 1, nil)", "debug.setupvalue: this function is written in C"},
+      {"debug.getupvalue(print, 1)", "debug.getupvalue: this function is written in C"},
+      {"debug.upvaluejoin(print, 1, function() return ok end, 1)",
+       "debug.upvaluejoin: this function is written in C"},
+      {"debug.setuservalue(io.stderr, 1)", "debug.setuservalue: this userdata belongs to"},
+      {"debug.setmetatable(vu, {})", "debug.setmetatable: this userdata belongs to"},
+      {"table.sort({ 2, 1 }, function() debug.setlocal(2, 1, 1) end)",
+       "debug.setlocal: this function is written in C"},
       {"for _ in pairs({ [{}] = 1, [{}] = 2 }) do end", "has no order that is the same everywhere"},
   };
   for (size_t i = 0; i < ARRAY_LEN(bad); i++)

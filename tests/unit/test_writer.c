@@ -17,7 +17,7 @@
 #include "text/json.h"
 
 static char dir[] = "/tmp/perigee-writer-XXXXXX";
-static char file[64];
+static char file[64], values[64];
 
 static struct writer *start(const char *where) {
   struct writer_options o = {.dir = where, .run_id = "run-1", .with_itl = false};
@@ -121,6 +121,38 @@ static void four_workers_one_file(void **state) {
   }
   assert_int_equal(rows, WORKERS * ROWS);
   free(data);
+  data = check_read_file(values, &len);
+  static const char row[] =
+      "{\"v\":1,\"run\":\"run-1\",\"arm\":null,\"session\":0,\"measured\":true,"
+      "\"t_ns\":0,\"metric\":\"x\",\"check\":null,\"value\":1.0,"
+      "\"tags\":{\"a\":1}}\n";
+  assert_int_equal(len, WORKERS * ((ROWS + 6) / 7) * (sizeof row - 1));
+  for (size_t i = 0; i < len; i += sizeof row - 1)
+    assert_memory_equal(data + i, row, sizeof row - 1);
+  free(data);
+}
+
+static void a_full_disk_for_values(void **state) {
+  (void)state;
+  unlink(values);
+  assert_int_equal(symlink("/dev/full", values), 0);
+  struct writer *w = start(dir);
+  log_set_stderr(false);
+  struct recorder *r = recorder_new(w, 0);
+  struct value_record v = {.name = "ok", .value = 1, .is_check = true};
+  recorder_value(r, &v);
+  recorder_sample(r, row_ok(1, 1, 0, 1, 1));
+  recorder_delete(r);
+  struct err err;
+  assert_int_equal(writer_stop(w, &err), ERR_IO);
+  log_set_stderr(true);
+  check_has(err.text, "values.jsonl: No space left on device; 1 of 1 rows are missing");
+  struct live live;
+  writer_live(w, &live);
+  assert_true(live.write_failed);
+  assert_int_equal(live.rows_written, 1);
+  writer_delete(w);
+  unlink(values);
 }
 
 static void rows_are_on_disk_while_it_runs(void **state) {
@@ -263,12 +295,14 @@ static int set_up(void **state) {
   if (!mkdtemp(dir))
     return -1;
   snprintf(file, sizeof file, "%s/samples.jsonl", dir);
+  snprintf(values, sizeof values, "%s/values.jsonl", dir);
   return 0;
 }
 
 static int tear_down(void **state) {
   (void)state;
   unlink(file);
+  unlink(values);
   return rmdir(dir);
 }
 
@@ -279,6 +313,7 @@ int main(void) {
       cmocka_unit_test(a_full_batch_goes_by_itself),
       cmocka_unit_test(a_full_disk_is_said_once_and_the_run_goes_on),
       cmocka_unit_test(dev_full),
+      cmocka_unit_test(a_full_disk_for_values),
       cmocka_unit_test(no_folder_no_writer),
       cmocka_unit_test(without_a_file),
   };
