@@ -145,6 +145,9 @@ local Vu = {}
 ---@field gateway string? its URL
 ---@field model string? the model to name in requests
 ---@field tenant string?
+---@field tokenizer string? what `--tokenizer` named, "bytes" for the built-in fleet
+---@field template string? where `--template` is, or "harmony"
+---@field verify boolean whether the run counts prompts on this side too (`--verify`)
 ---@field simulated boolean whether this is the built-in fleet
 
 --- Waits. Counted from the end of what this user waited for last, so work in between does not shift the
@@ -212,6 +215,8 @@ function Vu:now() end
 ---@field output_tokens integer?
 ---@field ttft number? s from start to the first generated token
 ---@field response_id string? of the Responses API
+---@field prompt_tokens_local integer? of a conversation with a renderer: the prompt's tokens
+---@field survived_tokens integer? and how many leading ones its last prompt had too
 
 --- What came with a failure; a failure that is raised has it as `response`.
 ---@class perigee.FailedReply
@@ -512,10 +517,41 @@ function Conversation:truncate(n) end
 ---@return perigee.Conversation self
 function Conversation:set_tools(tools) end
 
---- Tokens of the messages' text by the run's tokenizer (bytes, or an estimate of 4 bytes a token where the
---- target's tokenizer is not known). What the server's chat template adds is not in it.
+--- Who makes the prompt's text, written by hand: a table with this method gives a text, or a list of token
+--- ids. Its bytes should depend on the arguments alone.
+---@class perigee.Renderer
+---@field render fun(self: perigee.Renderer, messages: table[], opts: { tools: table[]?, kwargs: table?, now: string?, add_generation_prompt: boolean }): perigee.TextLike|integer[]|nil, string?
+
+---@class perigee.RendererOptions
+---@field kwargs? table further variables of the template, as `chat_template_kwargs` of a server
+---@field now? string what the template's `strftime_now` tells, as "2026-08-01T12:00:00"
+
+--- From now on the prompt is made on this side and sent to `/v1/completions` as token ids, by the run's
+--- tokenizer (`--tokenizer`); nil: the server renders again. A template of `perigee.template` gets messages and
+--- tools as vLLM gives them to it; a `perigee.harmony` renderer gives ids by its own tokenizer. A string is
+--- what `--template` takes. Answers, tools and history go on as before; another renderer in mid-session is one
+--- line, and `survived_tokens` of the next reply and row says how many leading tokens the prompt still has in
+--- common with the last one.
+---
+--- Only what is new is tokenized. A template in C renders in microseconds; a renderer in Lua gets all messages
+--- as tables each time.
+---
+--- Errors: raises for what is no renderer. `send` raises when the renderer fails, or the tokenizer is not known.
+---@param renderer? perigee.Template|perigee.HarmonyRenderer|perigee.Renderer|string
+---@param opts? perigee.RendererOptions
+---@return perigee.Conversation self
+function Conversation:set_renderer(renderer, opts) end
+
+--- With a renderer: tokens of the prompt as it is now. Without: of the messages' text by the run's tokenizer
+--- (an estimate of 4 bytes a token where it is not known), what the server's chat template adds not in it.
 ---@return integer
 function Conversation:tokens() end
+
+--- Block hashes of the prompt as it is now, as `blockhash.hash` of its tokens with these options; the chain
+--- goes on from turn to turn. Needs a renderer.
+---@param opts? perigee.HashOptions
+---@return perigee.Hashes
+function Conversation:hashes(opts) end
 
 --- Adds a message; `user`, `assistant` and `system` are the usual ways, `tool` answers tool calls. A user
 --- message begins a new turn.
@@ -711,8 +747,9 @@ local gen = {}
 ---@field seed? string|integer names the text: the same bytes in every session, run and machine
 ---@field rng? perigee.Rng draws the text; `seed` or `rng` must be there
 
---- Text of exactly n tokens for the run's tokenizer (bytes; 4 bytes a token where the target's is not
---- known). It reads like words and ends in no space.
+--- Text of exactly n tokens for the run's tokenizer, counted alone (`--tokenizer`; bytes on the built-in fleet;
+--- 4 bytes a token where the target's is not known). It reads like words and ends in no space. Joined with
+--- other text it may be a token more or less, where the tokenizer's pieces meet.
 ---@param opts perigee.TextOptions
 ---@return perigee.Text
 function gen.text(opts) end

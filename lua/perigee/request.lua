@@ -100,7 +100,8 @@ local function routed(sender, vu, prompt)
 end
 
 -- Sends `body`; `verb` is "http" or "try_http". `prompt` says what it is: api, turn, step, branch,
--- parent, asked_tokens (the reply's declared length, where it has one).
+-- parent, asked_tokens (the reply's declared length, where it has one); and what was done for it on this
+-- side: prompt_tokens, survived_tokens, render_ns, tokenize_ns, hash_ns.
 function request.send(sender, vu, verb, prompt, body, opts)
   local call = routed(sender, vu, prompt)
   call.method = "POST"
@@ -110,6 +111,8 @@ function request.send(sender, vu, verb, prompt, body, opts)
   call.timeout = setting(sender, opts, "timeout")
   call[setting(sender, opts, "stream") ~= false and "stream" or "api"] = prompt.api
   call.asked_tokens = prompt.asked_tokens
+  call.prompt_tokens, call.survived_tokens = prompt.prompt_tokens, prompt.survived_tokens
+  call.render_ns, call.tokenize_ns, call.hash_ns = prompt.render_ns, prompt.tokenize_ns, prompt.hash_ns
   call.turn, call.step, call.branch, call.parent = prompt.turn, prompt.step, prompt.branch, prompt.parent
   return vu[verb](vu, call)
 end

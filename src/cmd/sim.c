@@ -20,6 +20,7 @@
 struct sim_options {
   int64_t replicas, port, admin_port, seed;
   const char *host, *profile, *model, *truth;
+  struct genmodel_options text;
   struct options_list sets, faults;
   bool announce, until_eof;
 };
@@ -43,6 +44,18 @@ static const struct options_spec specs[] = {
      "decode_seq, decode_context, request_overhead"},
     {"--model", "NAME", OPTIONS_TEXT, offsetof(struct sim_options, model),
      "the model's name (default sim-model)"},
+    {"--tokenizer", "NAME|PATH", OPTIONS_TEXT, offsetof(struct sim_options, text.tokenizer),
+     "what text is cut with: bytes (default), a name that `make deps` fetched (qwen3, "
+     "o200k_harmony), "
+     "a tokenizer.json or its folder, a tiktoken rank file"},
+    {"--family", "NAME", OPTIONS_TEXT, offsetof(struct sim_options, text.family),
+     "whose rank file --tokenizer is: cl100k_base, o200k_base, o200k_harmony, llama4, kimi_k2"},
+    {"--template", "PATH|NAME", OPTIONS_TEXT, offsetof(struct sim_options, text.template),
+     "how messages become text: a Jinja file, a tokenizer_config.json or its folder, harmony, or "
+     "sim "
+     "(the fleet's own); default: what comes with the tokenizer, else sim"},
+    {"--now", "TIME", OPTIONS_TEXT, offsetof(struct sim_options, text.now),
+     "the present for templates and Harmony, as in 2026-08-22T12:00:00 (default: the clock's)"},
     {"--fault", "[REPLICA:]SPEC", OPTIONS_LIST, offsetof(struct sim_options, faults),
      "what goes wrong, on one replica (r0) or all; may be repeated"},
     {"--truth", "FILE", OPTIONS_TEXT, offsetof(struct sim_options, truth),
@@ -66,9 +79,12 @@ static const struct options_command command = {
     .summary = "serve the built-in simulated fleet",
     .usage = "[options]",
     .about =
-        "Replicas speak vLLM's HTTP API (chat, completions, models, health, tokenize, metrics)\n"
-        "with a prefix cache, a step scheduler and the step times of a profile. Nothing is\n"
-        "computed: answers are words drawn from the prompt, and one token is one byte.\n"
+        "Replicas speak vLLM's HTTP API (chat, completions, models, health, tokenize, render,\n"
+        "metrics) with a prefix cache, a step scheduler and the step times of a profile. Nothing\n"
+        "is computed: answers are words drawn from the prompt. One token is one byte, unless a\n"
+        "--tokenizer is given: then prompts, answers and caches are in its ids, messages go "
+        "through\n"
+        "the model's chat template, and answers are words that re-tokenize to themselves.\n"
         "\n"
         "Faults: KIND [key=value]..., such as \"empty p=0.3\" or \"r1:429 retry_after=2s\". "
         "Kinds:\n"
@@ -157,7 +173,11 @@ static void print_table(const struct simfleet *f, const struct sim_options *o) {
   const struct engine_config *e = &f->config.engine;
   struct value v = simfleet_describe(f);
   const struct value *admin = value_get(&v, "admin");
-  printf("simulated fleet   model %s, tokenizer bytes\n", f->model.name);
+  printf("simulated fleet   model %s, tokenizer %s, template %s\n", f->model.name,
+         f->model.tokenizer->name, genmodel_template(&f->model));
+  if (f->model.speech && !f->model.speech->repeats)
+    printf(
+        "the template writes past answers differently from how they were said: hits end there\n");
   printf("profile %s: %s\n", f->config.time.name, f->config.time.summary);
   printf("%u KV blocks of %u tokens a replica, context %u tokens%s\n", e->num_blocks - 1,
          e->block_size, e->max_model_len,
@@ -241,6 +261,7 @@ static int run(const struct sim_options *o, struct err *err) {
                                 .port = (int)o->port,
                                 .admin_port = (int)o->admin_port,
                                 .model = o->model,
+                                .text = o->text,
                                 .truth = o->truth,
                                 .seed = (uint64_t)o->seed};
   struct loop *loop = NULL;

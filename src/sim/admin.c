@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/mem.h"
+#include "sim/genprompt.h"
 #include "sim/simfleet.h"
 #include "text/json.h"
 
@@ -208,11 +209,9 @@ static int peek_tokens(struct admin *a, const struct value *body, uint32_t **ids
   if (!prompt || prompt->kind != VALUE_STRING)
     return apierror_set(e, 400, NULL, "tokens (a list of ids) or prompt (a string) is required");
   struct tokens_list out = {0};
-  struct err err;
-  if (tokens_encode(a->fleet->model.tokenizer, prompt->u.string.data, prompt->u.string.len, NULL,
-                    &out, &err)) {
+  if (genprompt_text(&a->fleet->model, body, prompt, &out, e)) {
     tokens_list_free(&out);
-    return apierror_set(e, 400, NULL, "%s", err.text);
+    return ERR_INVALID;
   }
   *ids = out.ids;
   *n = (uint32_t)out.n;

@@ -1,12 +1,19 @@
 /* babble.h: what a simulated model says: words drawn from the prompt's hash.
  *
  * Greedy and repeatable: equal prompt tokens and equal seeds give equal text, on every replica and
- * machine. Only lower-case letters, spaces and full stops, so one token is one printable byte. */
+ * machine. Only lower-case letters, spaces and full stops, so with the tokenizer `bytes` one token
+ * is one printable byte. With a model's tokenizer speech.h makes the answers out of the same words.
+ */
 #ifndef SIM_BABBLE_H
 #define SIM_BABBLE_H
 
 #include "base/base.h"
 
+/* The words, lower-case letters alone; i < BABBLE_WORDS. */
+#define BABBLE_WORDS 64u
+const char *babble_word(uint64_t i);
+/* Well-mixed bits of x. */
+uint64_t babble_mix(uint64_t x);
 /* Where the text and the natural length come from: the prompt's tokens and the fleet's seed. A
  * salt takes no part: it separates caches, not answers. */
 uint64_t babble_key(const uint32_t *tokens, size_t n, uint64_t seed);

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "sim/babble.h"
 #include "sim/delivery.h"
-#include "sim/prompt.h"
 #include "sim/simhost.h"
+#include "sim/textapi.h"
 #include "text/json.h"
 
 struct answer {
@@ -76,103 +77,7 @@ static void post_reset(struct simhost *h, struct httpd_request *req, struct answ
 
 /* ---- tokenizing ---- */
 
-static int render_messages(const struct value *body, struct buf *text, struct apierror *e) {
-  struct prompt_options options = {.add_generation_prompt = true};
-  int rc = genrequest_bool(body, "add_generation_prompt", &options.add_generation_prompt, e);
-  if (!rc)
-    rc = genrequest_bool(body, "continue_final_message", &options.continue_final_message, e);
-  if (!rc)
-    rc = prompt_render(value_get(body, "messages"), value_get(body, "tools"), &options, text, e);
-  return rc;
-}
-
-/* A token's text; one that is no UTF-8 by itself as "<0xC3>", byte by byte. */
-static void put_token_text(const struct genmodel *model, uint32_t id, struct buf *out) {
-  struct buf bytes, name;
-  struct err err;
-  buf_init(&bytes, BUF_MAX_OWN);
-  buf_init(&name, BUF_MAX_OWN);
-  int rc = tokens_decode(model->tokenizer, &id, 1, &bytes, &err);
-  assert(rc == 0); /* the tokenizer made it */
-  (void)rc;
-  bool valid = json_utf8_valid(bytes.data, bytes.len) == bytes.len;
-  for (size_t i = 0; !valid && i < bytes.len; i++)
-    buf_printf(&name, "<0x%02X>", (unsigned)(unsigned char)bytes.data[i]);
-  const struct buf *text = valid ? &bytes : &name;
-  json_write_string(out, text->data, text->len);
-  buf_free(&bytes);
-  buf_free(&name);
-}
-
-static void put_tokens(const struct genmodel *model, const struct tokens_list *ids, bool strings,
-                       struct buf *out) {
-  buf_printf(out, "{\"count\":%zu,\"max_model_len\":%u,\"tokens\":[", ids->n, model->max_model_len);
-  for (size_t i = 0; i < ids->n; i++)
-    buf_printf(out, i ? ",%u" : "%u", ids->ids[i]);
-  buf_puts(out, strings ? "],\"token_strs\":[" : "],\"token_strs\":null}");
-  for (size_t i = 0; strings && i < ids->n; i++) {
-    buf_puts(out, i ? "," : "");
-    put_token_text(model, ids->ids[i], out);
-  }
-  buf_puts(out, strings ? "]}" : "");
-}
-
-static int tokenize(struct simhost *h, const struct value *body, struct buf *out,
-                    struct apierror *e) {
-  bool strings = false;
-  int rc = genrequest_check_model(body, h->model, e);
-  if (!rc)
-    rc = genrequest_bool(body, "return_token_strs", &strings, e);
-  if (rc)
-    return rc;
-  struct buf text;
-  buf_init(&text, BUF_MAX_OWN);
-  const struct value *prompt = value_get(body, "prompt");
-  if (value_get(body, "messages"))
-    rc = render_messages(body, &text, e);
-  else if (prompt && prompt->kind == VALUE_STRING)
-    buf_put(&text, prompt->u.string.data, prompt->u.string.len);
-  else
-    rc = apierror_set(e, 400, "prompt", "prompt: a string is required, or messages");
-  struct tokens_list ids = {0};
-  struct err err;
-  if (!rc && tokens_encode(h->model->tokenizer, text.data, text.len, NULL, &ids, &err))
-    rc = apierror_set(e, 400, "prompt", "%s", err.text);
-  if (!rc)
-    put_tokens(h->model, &ids, strings, out);
-  tokens_list_free(&ids);
-  buf_free(&text);
-  return rc;
-}
-
-static int detokenize(struct simhost *h, const struct value *body, struct buf *out,
-                      struct apierror *e) {
-  const struct value *list = value_get(body, "tokens");
-  uint32_t *ids = NULL, n = 0;
-  int rc = genrequest_check_model(body, h->model, e);
-  if (rc)
-    return rc;
-  if (!list || list->kind != VALUE_ARRAY)
-    return apierror_set(e, 400, "tokens", "tokens: a list of token ids is required");
-  rc = genrequest_tokens(list, "tokens", h->model, &ids, &n, e);
-  if (rc)
-    return rc;
-  struct buf text;
-  struct err err;
-  buf_init(&text, BUF_MAX_OWN);
-  if (tokens_decode(h->model->tokenizer, ids, n, &text, &err)) {
-    rc = apierror_set(e, 400, "tokens", "%s", err.text);
-  } else {
-    buf_puts(out, "{\"prompt\":");
-    json_write_string(out, text.data, text.len);
-    buf_puts(out, "}");
-  }
-  buf_free(&text);
-  mem_free(ids);
-  return rc;
-}
-
-typedef int json_fn(struct simhost *h, const struct value *body, struct buf *out,
+typedef int json_fn(const struct genmodel *model, const struct value *body, struct buf *out,
                     struct apierror *e);
 
 static void answer_json(struct simhost *h, struct httpd_request *req, struct answer *a,
@@ -183,7 +88,7 @@ static void answer_json(struct simhost *h, struct httpd_request *req, struct ans
   const char *data = httpd_body(req, &len);
   int rc = genrequest_object(data, len, &body, &e);
   if (!rc) {
-    rc = fn(h, &body, &a->body, &e);
+    rc = fn(h->model, &body, &a->body, &e);
     value_free(&body);
   }
   if (rc)
@@ -191,11 +96,30 @@ static void answer_json(struct simhost *h, struct httpd_request *req, struct ans
 }
 
 static void post_tokenize(struct simhost *h, struct httpd_request *req, struct answer *a) {
-  answer_json(h, req, a, tokenize);
+  answer_json(h, req, a, textapi_tokenize);
 }
 
 static void post_detokenize(struct simhost *h, struct httpd_request *req, struct answer *a) {
-  answer_json(h, req, a, detokenize);
+  answer_json(h, req, a, textapi_detokenize);
+}
+
+static void render(struct simhost *h, struct httpd_request *req, struct answer *a,
+                   enum gen_api api) {
+  struct apierror e = {0};
+  char made[32];
+  size_t len;
+  const char *body = httpd_body(req, &len), *id = httpd_header(req, "X-Request-Id");
+  snprintf(made, sizeof made, "%016llx", (unsigned long long)babble_mix(h->seed ^ h->n_renders++));
+  if (textapi_render(h->model, api, body, len, id && *id ? id : made, &a->body, &e))
+    answer_error(a, &e);
+}
+
+static void post_render_chat(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  render(h, req, a, GEN_CHAT);
+}
+
+static void post_render_completion(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  render(h, req, a, GEN_COMPLETION);
 }
 
 /* ---- dispatch ---- */
@@ -213,6 +137,8 @@ static const struct endpoint {
     {"GET", "/metrics", get_metrics},
     {"POST", "/tokenize", post_tokenize},
     {"POST", "/detokenize", post_detokenize},
+    {"POST", "/v1/chat/completions/render", post_render_chat},
+    {"POST", "/v1/completions/render", post_render_completion},
     {"POST", "/reset_prefix_cache", post_reset},
 };
 

@@ -162,7 +162,9 @@ static bool stream_token(struct generation *x, bool last) {
     if (!push(x, TRUTH_ROLE))
       return false;
   }
-  bool due = n == 1 || last || n - x->sent >= x->gen.stream_interval;
+  if (n <= x->gen.hidden && !last)
+    return true;
+  bool due = n == x->gen.hidden + 1 || last || n - x->sent >= x->gen.stream_interval;
   if (due && !push_tokens(x, n, last))
     return false;
   if (!last)
@@ -237,7 +239,7 @@ static void make_id(struct generation *x, const char *prefix) {
 static uint32_t next_sample(void *user, const struct engine_request *req, uint32_t index) {
   (void)req;
   const struct genrequest *gen = user;
-  return (unsigned char)gen->text[index];
+  return gen->output[index];
 }
 
 /* The request's checks are stricter than the engine's, so it cannot refuse. */

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "sim/babble.h"
-#include "sim/prompt.h"
+#include "sim/genprompt.h"
 #include "text/json.h"
 
 enum { SALT_MAX = 1024 };
@@ -116,36 +116,21 @@ static int refuse_unsupported(const struct value *body, struct apierror *e) {
 
 /* ---- the prompt ---- */
 
-static int take_text(struct genrequest *r, const char *field, const char *text, size_t len,
-                     const struct genmodel *model, struct apierror *e) {
-  struct tokens_list list = {0};
-  struct err err;
-  if (tokens_encode(model->tokenizer, text, len, NULL, &list, &err)) {
-    tokens_list_free(&list);
-    return apierror_set(e, 400, field, "%s: %s", field, err.text);
-  }
-  r->tokens = list.ids;
-  r->prompt_len = (uint32_t)list.n;
-  return 0;
+static void take_ids(struct genrequest *r, const struct tokens_list *list) {
+  r->tokens = list->ids;
+  r->prompt_len = (uint32_t)list->n;
 }
 
 static int read_messages(struct genrequest *r, const struct value *body,
                          const struct genmodel *model, struct apierror *e) {
-  struct prompt_options options = {.add_generation_prompt = true};
-  int rc = genrequest_bool(body, "add_generation_prompt", &options.add_generation_prompt, e);
-  if (!rc)
-    rc = genrequest_bool(body, "continue_final_message", &options.continue_final_message, e);
   const struct value *choice = value_get(body, "tool_choice");
-  if (!rc && !is_absent(choice) && choice->kind != VALUE_STRING && choice->kind != VALUE_OBJECT)
-    rc = apierror_set(e, 400, "tool_choice", "tool_choice should be a string or an object");
-  if (rc)
-    return rc;
-  struct buf text;
-  buf_init(&text, BUF_MAX_OWN);
-  rc = prompt_render(value_get(body, "messages"), value_get(body, "tools"), &options, &text, e);
-  if (!rc)
-    rc = take_text(r, "messages", text.data, text.len, model, e);
-  buf_free(&text);
+  if (!is_absent(choice) && choice->kind != VALUE_STRING && choice->kind != VALUE_OBJECT)
+    return apierror_set(e, 400, "tool_choice", "tool_choice should be a string or an object");
+  struct tokens_list list = {0};
+  int rc = genprompt_chat(model, body, &list, e);
+  take_ids(r, &list);
+  if (!rc && !r->prompt_len)
+    rc = apierror_set(e, 400, "messages", "the chat template made an empty prompt of the messages");
   return rc;
 }
 
@@ -164,12 +149,15 @@ static int read_prompt(struct genrequest *r, const struct value *body, const str
     p = first;
   }
   int rc;
-  if (p->kind == VALUE_STRING)
-    rc = take_text(r, "prompt", p->u.string.data, p->u.string.len, model, e);
-  else if (p->kind == VALUE_ARRAY)
+  if (p->kind == VALUE_STRING) {
+    struct tokens_list list = {0};
+    rc = genprompt_text(model, body, p, &list, e);
+    take_ids(r, &list);
+  } else if (p->kind == VALUE_ARRAY) {
     rc = genrequest_tokens(p, "prompt", model, &r->tokens, &r->prompt_len, e);
-  else
+  } else {
     rc = apierror_set(e, 400, "prompt", "prompt should be a string or a list of token ids");
+  }
   if (rc)
     return rc;
   if (!r->prompt_len)
@@ -257,6 +245,14 @@ static int read_options(struct genrequest *r, const struct value *body, struct a
 
 /* ---- the answer ---- */
 
+/* Tokens after which the first `bytes` of the text are out. */
+static uint32_t tokens_for(const struct genrequest *r, size_t bytes) {
+  uint32_t n = 1;
+  while (n < r->output_len && r->shown[n - 1] < bytes)
+    n++;
+  return n;
+}
+
 /* Cuts the answer at the first place where a stop string ends after `min` tokens. */
 static int apply_stop(struct genrequest *r, const struct value *stop, uint32_t min,
                       struct apierror *e) {
@@ -268,14 +264,15 @@ static int apply_stop(struct genrequest *r, const struct value *stop, uint32_t m
     size_t len = s->u.string.len;
     if (!len)
       return apierror_set(e, 400, "stop", "stop cannot contain an empty string.");
-    size_t from = min >= len ? min - len + 1 : 0;
-    if (from >= r->output_len)
+    size_t after = min ? r->shown[(min < r->output_len ? min : r->output_len) - 1] : 0;
+    size_t from = after >= len ? after - len + 1 : 0, to = r->shown[r->output_len - 1];
+    if (from >= to)
       continue;
-    const char *hit = memmem(r->text + from, r->output_len - from, s->u.string.data, len);
+    const char *hit = memmem(r->text + from, to - from, s->u.string.data, len);
     if (!hit)
       continue;
     r->visible = (uint32_t)(hit - r->text);
-    r->output_len = r->visible + (uint32_t)len;
+    r->output_len = tokens_for(r, r->visible + len);
     r->finish = "stop";
     mem_free(r->stop);
     r->stop = mem_strndup(s->u.string.data, len);
@@ -283,11 +280,47 @@ static int apply_stop(struct genrequest *r, const struct value *stop, uint32_t m
   return 0;
 }
 
+/* With `bytes` a token is a byte of the text. */
+static void say_bytes(struct genrequest *r, uint64_t key, uint32_t n) {
+  r->output_len = n;
+  r->text = mem_alloc(n + 1u);
+  r->output = mem_calloc(n, sizeof *r->output);
+  r->shown = mem_calloc(n, sizeof *r->shown);
+  babble_text(key, r->text, n);
+  r->text[n] = '\0';
+  for (uint32_t i = 0; i < n; i++) {
+    r->output[i] = (unsigned char)r->text[i];
+    r->shown[i] = i + 1;
+  }
+}
+
+static bool ends_with(const struct genrequest *r, const struct tokens_list *tail) {
+  return tail->n && r->prompt_len >= tail->n &&
+         memcmp(r->tokens + r->prompt_len - tail->n, tail->ids, tail->n * sizeof *tail->ids) == 0;
+}
+
+/* Returns whether the model ended it by itself. */
+static bool say_words(struct genrequest *r, const struct speech *s, struct speech_ask *ask) {
+  struct speech_answer a;
+  bool chat = r->api == GEN_CHAT;
+  ask->header = s->header.n && (chat || ends_with(r, &s->opening));
+  ask->show_header = !chat;
+  speech_say(s, ask, &a);
+  r->output_len = a.n;
+  r->output = a.ids;
+  r->shown = a.shown;
+  r->text = a.text;
+  r->hidden = a.hidden;
+  return a.ended;
+}
+
 static int settle_answer(struct genrequest *r, const struct value *body,
                          const struct genmodel *model, struct apierror *e) {
-  bool ignore_eos = false;
+  bool ignore_eos = false, skip_special = true;
   int64_t min = 0, seed = 0;
   int rc = genrequest_bool(body, "ignore_eos", &ignore_eos, e);
+  if (!rc)
+    rc = genrequest_bool(body, "skip_special_tokens", &skip_special, e);
   if (!rc)
     rc = genrequest_int(body, "min_tokens", 0, &min, e);
   if (!rc)
@@ -300,15 +333,21 @@ static int settle_answer(struct genrequest *r, const struct value *body,
     return rc;
   uint64_t key = babble_key(r->tokens, r->prompt_len, model->seed ^ (uint64_t)seed);
   int64_t natural = babble_length(key);
-  if (natural < min)
-    natural = min;
+  int64_t least = min + (model->speech && model->speech->has_eos); /* the end counts as a token */
+  if (natural < least)
+    natural = least;
   bool stops = !ignore_eos && natural <= r->max_tokens;
-  r->output_len = stops ? (uint32_t)natural : r->max_tokens;
+  struct speech_ask ask = {.key = key,
+                           .natural = (uint32_t)natural,
+                           .most = r->max_tokens,
+                           .ends = stops,
+                           .show_special = !skip_special};
+  if (model->speech)
+    stops = say_words(r, model->speech, &ask);
+  else
+    say_bytes(r, key, stops ? (uint32_t)natural : r->max_tokens);
   r->finish = stops ? "stop" : "length";
-  r->text = mem_alloc(r->output_len + 1u);
-  babble_text(key, r->text, r->output_len);
-  r->text[r->output_len] = '\0';
-  r->visible = r->output_len;
+  r->visible = r->shown[r->output_len - 1];
   const struct value *stop = value_get(body, "stop");
   if (!is_absent(stop))
     rc = apply_stop(r, stop, (uint32_t)min, e);
@@ -342,6 +381,8 @@ int genrequest_parse(enum gen_api api, const char *body, size_t len, const struc
 
 void genrequest_free(struct genrequest *r) {
   mem_free(r->tokens);
+  mem_free(r->output);
+  mem_free(r->shown);
   mem_free(r->text);
   mem_free(r->stop);
   mem_free(r->salt);

@@ -3,24 +3,16 @@
  * Fields and defaults as vLLM has them (facts/interfaces.md §1.1, §1.2); unknown fields are
  * accepted, fields whose effect a simulated replica cannot give are refused by name. What the model
  * will say is settled here too: the answer depends on the prompt, the fleet's seed and the
- * request's `seed` alone (temperature and the like change nothing), ends by itself after
- * babble_length tokens unless ignore_eos, at a stop string, or at max_tokens. */
+ * request's `seed` alone (temperature and the like change nothing), ends by itself after about
+ * babble_length tokens (exactly that with `bytes`) unless ignore_eos, at a stop string, or at
+ * max_tokens. */
 #ifndef SIM_GENREQUEST_H
 #define SIM_GENREQUEST_H
 
 #include "sim/apierror.h"
-#include "text/tokens.h"
-#include "text/value.h"
+#include "sim/genmodel.h"
 
 enum gen_api { GEN_CHAT, GEN_COMPLETION };
-
-/* What the replica serves: read only, the same for all its requests. */
-struct genmodel {
-  const char *name;
-  uint32_t max_model_len;
-  const struct tokens *tokenizer;
-  uint64_t seed;
-};
 
 struct genrequest {
   enum gen_api api;
@@ -28,10 +20,13 @@ struct genrequest {
   uint32_t prompt_len;
   uint32_t max_tokens; /* asked for, or what the context leaves */
   uint32_t output_len; /* tokens that will be sampled, >= 1 */
-  char *text;          /* output_len bytes, one per token */
-  uint32_t visible;    /* bytes of text that are shown: less when a stop string ends it */
-  const char *finish;  /* "stop" or "length" */
-  char *stop;          /* the stop string that ends it; NULL */
+  uint32_t *output;    /* their ids */
+  uint32_t *shown;     /* bytes of text that are out after each: whole characters */
+  char *text;
+  uint32_t visible;   /* bytes of text that are shown at the end: less when a stop string ends it */
+  uint32_t hidden;    /* leading output tokens that no event is made for (speech.h) */
+  const char *finish; /* "stop" or "length" */
+  char *stop;         /* the stop string that ends it; NULL */
   bool stream, include_usage, continuous_usage, return_token_ids;
   uint32_t stream_interval; /* tokens per event, >= 1 */
   char *salt;               /* NULL or not empty */

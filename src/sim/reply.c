@@ -33,15 +33,6 @@ static void put_ids(const uint32_t *ids, size_t n, struct buf *out) {
   buf_putc(out, ']');
 }
 
-/* The ids of output tokens from..to−1: a token is its byte. */
-static void put_output_ids(const struct genrequest *q, uint32_t from, uint32_t to,
-                           struct buf *out) {
-  buf_putc(out, '[');
-  for (uint32_t i = from; i < to; i++)
-    buf_printf(out, i > from ? ",%u" : "%u", (unsigned)(unsigned char)q->text[i]);
-  buf_putc(out, ']');
-}
-
 static void put_usage(const struct genrequest *q, uint32_t cached, uint32_t completion,
                       struct buf *out) {
   buf_printf(out, "{\"prompt_tokens\":%u,\"total_tokens\":%u,\"completion_tokens\":%u",
@@ -76,13 +67,16 @@ void reply_role(const struct reply *r, struct buf *out) {
   buf_puts(out, "}\n\n");
 }
 
+/* Bytes of the text that are out after n tokens. */
+static uint32_t shown_after(const struct genrequest *q, uint32_t n) {
+  uint32_t bytes = n ? q->shown[n - 1] : 0;
+  return bytes < q->visible ? bytes : q->visible;
+}
+
 static void put_text(const struct genrequest *q, uint32_t from, uint32_t to, bool hide,
                      struct buf *out) {
-  if (to > q->visible)
-    to = q->visible;
-  if (hide || from > to)
-    to = from;
-  json_write_string(out, q->text + from, to - from);
+  uint32_t start = shown_after(q, from), end = hide ? start : shown_after(q, to);
+  json_write_string(out, q->text + start, end - start);
 }
 
 static void put_stop_reason(const struct genrequest *q, struct buf *out) {
@@ -112,7 +106,7 @@ void reply_delta(const struct reply *r, uint32_t from, uint32_t to, bool last, b
     buf_puts(out, ",\"stop_reason\":null");
   if (q->return_token_ids && !hide) {
     buf_puts(out, ",\"token_ids\":");
-    put_output_ids(q, from, to, out);
+    put_ids(q->output + from, to - from, out);
     if (!chat && !from) {
       buf_puts(out, ",\"prompt_token_ids\":");
       put_ids(q->tokens, q->prompt_len, out);
@@ -159,7 +153,7 @@ static void put_whole_ids(const struct genrequest *q, const char *key, bool prom
   else if (prompt)
     put_ids(q->tokens, q->prompt_len, out);
   else
-    put_output_ids(q, 0, q->output_len, out);
+    put_ids(q->output, q->output_len, out);
 }
 
 void reply_whole(const struct reply *r, uint32_t cached, bool usage, bool hide, struct buf *out) {

@@ -59,7 +59,8 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   f->model = (struct genmodel){
       .name = f->model_name, .max_model_len = f->config.engine.max_model_len, .seed = o->seed};
   loop_timer_init(&f->flush_timer, on_flush);
-  int rc = tokens_open("bytes", &f->model.tokenizer, err);
+  f->model.loop = loop;
+  int rc = genmodel_open(&f->model, &o->text, err);
   if (!rc && o->truth) {
     f->truth = truth_open(o->truth, err);
     rc = f->truth ? 0 : ERR_IO;
@@ -84,7 +85,7 @@ int simfleet_stop(struct simfleet *f) {
     simhost_stop(f->hosts[i]);
   loop_timer_clear(f->loop, &f->flush_timer);
   int rc = truth_close(f->truth);
-  tokens_close(f->model.tokenizer);
+  genmodel_close(&f->model);
   mem_free(f->hosts);
   mem_free(f->model_name);
   mem_free(f);
@@ -158,6 +159,8 @@ struct value simfleet_describe(const struct simfleet *f) {
   value_set(&v, "model", value_cstring(f->model.name));
   value_set(&v, "profile", value_cstring(f->config.time.name));
   value_set(&v, "tokenizer", value_cstring(f->model.tokenizer->name));
+  value_set(&v, "template", value_cstring(genmodel_template(&f->model)));
+  value_set(&v, "history_repeats", value_bool(!f->model.speech || f->model.speech->repeats));
   value_set(&v, "max_model_len", value_int(f->config.engine.max_model_len));
   value_set(&v, "block_size", value_int(f->config.engine.block_size));
   value_set(&v, "kv_blocks", value_int(f->config.engine.num_blocks - 1));

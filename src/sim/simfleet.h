@@ -14,12 +14,13 @@ struct admin;
 
 struct simfleet_options {
   size_t n_replicas;
-  const char *host;        /* NULL = 127.0.0.1 */
-  int port;                /* of the first replica, the others follow; 0 = any free ones */
-  int admin_port;          /* 0 = any free one */
-  const char *model;       /* NULL = "sim-model" */
-  struct simconfig config; /* copied */
-  const char *truth;       /* path of the truth log; NULL = none */
+  const char *host;             /* NULL = 127.0.0.1 */
+  int port;                     /* of the first replica, the others follow; 0 = any free ones */
+  int admin_port;               /* 0 = any free one */
+  const char *model;            /* NULL = "sim-model" */
+  struct genmodel_options text; /* tokenizer and template; zero: bytes and the fleet's own */
+  struct simconfig config;      /* copied */
+  const char *truth;            /* path of the truth log; NULL = none */
   uint64_t seed;
 };
 
@@ -59,8 +60,10 @@ NODISCARD int simfleet_parse_fault(const char *text, char **replica, struct faul
 /* Whether "r2" or "2" is the replica with this number, from 0. */
 bool simfleet_names(const char *replica, size_t index);
 
-/* {"replicas":[{"id","url"}…],"admin":{"url","token"},"model","profile","tokenizer":"bytes",
- * "max_model_len","block_size","kv_blocks","simulated":true}: the line of --announce. */
+/* `history_repeats`: an answer that a client repeats becomes the ids that were sampled (speech.h).
+ * {"replicas":[{"id","url"}…],"admin":{"url","token"},"model","profile","tokenizer":"bytes",
+ * "template":"sim","history_repeats":true,"max_model_len","block_size","kv_blocks","simulated":true}:
+ * the line of --announce. */
 struct value simfleet_describe(const struct simfleet *f);
 
 #endif

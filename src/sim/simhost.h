@@ -2,7 +2,8 @@
  *
  * Endpoints, as vLLM has them (facts/interfaces.md §1): POST /v1/chat/completions and
  * /v1/completions (generation.c), GET /v1/models, /health, /ping, /version, /metrics, POST
- * /tokenize, /detokenize, /reset_prefix_cache (endpoints.c). Every answer has `x-inference-pod:
+ * /tokenize, /detokenize, /v1/chat/completions/render, /v1/completions/render (textapi.c),
+ * /reset_prefix_cache (endpoints.c). Every answer has `x-inference-pod:
  * ID`. */
 #ifndef SIM_SIMHOST_H
 #define SIM_SIMHOST_H
@@ -27,6 +28,7 @@ struct simhost {
   struct faults faults;
   uint64_t n_requests;  /* generation requests so far: the next one's number */
   uint64_t n_others;    /* of the other endpoints */
+  uint64_t n_renders;   /* of those, the render ones: for their ids */
   uint64_t seed;        /* of response ids */
   uint64_t overhead_ns; /* before a request enters the engine */
   struct generation *open;

@@ -19,7 +19,7 @@ static int failed(struct err *err, const char *path, const char *what) {
   return err_set(err, code, "%s: cannot %s: %s", path, what, strerror(errno));
 }
 
-static int read_all(const char *path, struct buf *out, struct err *err) {
+int tokenfile_read(const char *path, struct buf *out, struct err *err) {
   int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
   ssize_t n = 1;
   if (fd < 0)
@@ -27,7 +27,7 @@ static int read_all(const char *path, struct buf *out, struct err *err) {
   while (n > 0 && !rc) {
     rc = buf_reserve(out, 1 << 20);
     if (rc) {
-      err_set(err, rc, "%s: larger than %zu MiB", path, FILE_MAX >> 20);
+      err_set(err, rc, "%s: larger than %zu MiB", path, out->max >> 20);
       break;
     }
     do
@@ -103,6 +103,15 @@ static bool find_named(const char *name, struct buf *path, const char **family) 
   return false;
 }
 
+bool tokenfile_find(const char *name, const char *file, struct buf *path) {
+  for (int i = 0; !strpbrk(name, "/.") && folder_at(i, path); i++) {
+    buf_printf(path, "/%s/%s", name, file);
+    if (access(path->data, R_OK) == 0)
+      return true;
+  }
+  return false;
+}
+
 static int not_found(const char *name, struct err *err) {
   struct buf all, one;
   buf_init(&all, BUF_MAX_OWN);
@@ -128,7 +137,7 @@ static int load_named(const char *name, struct err *err, const struct tokens **o
   if (!find_named(name, &path, &family))
     rc = not_found(name, err);
   if (!rc)
-    rc = read_all(path.data, &text, err);
+    rc = tokenfile_read(path.data, &text, err);
   if (!rc)
     rc = tokens_load_text(name, text.data, text.len, family, out, err);
   buf_free(&path);
@@ -153,7 +162,7 @@ int tokens_load(const char *path, const struct tokens_load_options *options,
       (S_ISDIR(st.st_mode) && buf_add(&name, "/tokenizer.json", 15)))
     rc = err_set(err, ERR_INVALID, "a path of more than 64 KiB");
   if (!rc)
-    rc = read_all(name.data, &text, err);
+    rc = tokenfile_read(name.data, &text, err);
   if (!rc)
     rc = load_text(name.data, &text, options ? options->family : NULL, out, err);
   buf_free(&name);

@@ -45,6 +45,16 @@ NODISCARD int tokenizer_add(struct tokenizer *t, const char *text, size_t len,
 /* To be called once everything is in. */
 NODISCARD int tokenizer_finish(struct tokenizer *t, struct err *err);
 
+static inline const struct tokenizer *tokenizer_of(const struct tokens *t) {
+  assert(t->kind == TOKENS_BPE);
+  return CONTAINER_OF(t, struct tokenizer, base);
+}
+/* Appends the ids of valid UTF-8 in which no raw added token is, special tokens found. `first`: the
+ * whole text begins with it. Sections are independent: the ids of a text are those of its sections
+ * and of the added tokens between them. */
+NODISCARD int tokenizer_encode_section(struct tokens_encoder *e, const char *text, size_t len,
+                                       bool first, struct tokens_list *out, struct err *err);
+
 /* Loaders: fill a new tokenizer from a whole file's text. Messages lack the file's name. */
 NODISCARD int tokenjson_load(struct tokenizer *t, const char *text, size_t len, struct err *err);
 NODISCARD int rankfile_load(struct tokenizer *t, const char *text, size_t len, const char *family,
@@ -53,6 +63,11 @@ NODISCARD int rankfile_load(struct tokenizer *t, const char *text, size_t len, c
 const char *rankfile_families(void);
 /* Whose rank file a family uses ("o200k_base" for o200k_harmony); NULL for unknown families. */
 const char *rankfile_file(const char *family);
+
+/* The whole of a file into `out`; ERR_NOT_FOUND, ERR_IO, ERR_LIMIT at out->max. (tokenfile.c) */
+NODISCARD int tokenfile_read(const char *path, struct buf *out, struct err *err);
+/* Where `file` lies beside the named tokenizer's own (tokens_load), into `path`; false: nowhere. */
+bool tokenfile_find(const char *name, const char *file, struct buf *path);
 
 /* The steps around the vocabulary, from the components of a tokenizer.json (NULL or null: none).
  * ERR_UNSUPPORTED names component and value. (tokenparts.c) */

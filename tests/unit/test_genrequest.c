@@ -1,5 +1,5 @@
 /* test_genrequest.c: reading generation requests. */
-#include "check.h"
+#include "chatmodel.h"
 
 #include "sim/babble.h"
 #include "sim/genrequest.h"
@@ -210,11 +210,108 @@ static void test_refusals_name_the_field(void **state) {
   genrequest_free(&r);
 }
 
+/* ---- with a model's tokenizer ---- */
+
+static struct chatmodel folder;
+static struct genmodel real;
+
+static void with_model(struct genrequest *r, enum gen_api api, const char *body) {
+  struct apierror e = {0};
+  if (genrequest_parse(api, body, strlen(body), &real, r, &e))
+    fail_msg("%s: %s", body, e.message);
+}
+
+static void open_real(void) {
+  struct err err = {0};
+  struct genmodel_options o = {.tokenizer = folder.folder};
+  chatmodel_make(&folder, chatmodel_template);
+  real = (struct genmodel){.name = "sim-model", .max_model_len = 1000, .seed = 9};
+  check_ok(genmodel_open(&real, &o, &err), &err);
+}
+
+static void close_real(void) {
+  genmodel_close(&real);
+  chatmodel_remove(&folder);
+}
+
+static void test_an_answer_ends_with_the_models_end(void **state) {
+  (void)state;
+  struct genrequest r, cut;
+  open_real();
+  with_model(&r, GEN_CHAT, CHAT(""));
+  assert_string_equal(r.finish, "stop");
+  assert_int_equal(r.output[r.output_len - 1], CHATMODEL_END);
+  assert_int_equal(r.visible, r.shown[r.output_len - 2]);
+  assert_int_equal(r.visible, strlen(r.text));
+  assert_int_equal(r.hidden, 0);
+  with_model(&cut, GEN_CHAT, CHAT(",\"max_tokens\":7"));
+  assert_string_equal(cut.finish, "length");
+  assert_int_equal(cut.output_len, 7);
+  assert_memory_equal(cut.output, r.output, 7 * sizeof *r.output);
+  assert_int_equal(cut.visible, r.shown[6]);
+  genrequest_free(&cut);
+  with_model(&cut, GEN_CHAT, CHAT(",\"min_tokens\":500"));
+  assert_true(cut.output_len > 500); /* the end comes behind them */
+  genrequest_free(&cut);
+  genrequest_free(&r);
+  close_real();
+}
+
+/* The next turn's prompt begins with the prompt and every sampled id. */
+static void test_history_repeats_the_sampled_ids(void **state) {
+  (void)state;
+  struct genrequest r, next;
+  struct buf body;
+  open_real();
+  for (int seed = 0; seed < 40; seed++) {
+    buf_init(&body, BUF_MAX_OWN);
+    buf_printf(&body, CHAT(",\"seed\":%d"), seed);
+    with_model(&r, GEN_CHAT, body.data);
+    buf_reset(&body);
+    buf_puts(&body, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":"
+                    "\"assistant\",\"content\":");
+    json_write_string(&body, r.text, r.visible);
+    buf_puts(&body, "},{\"role\":\"user\",\"content\":\"more\"}]}");
+    with_model(&next, GEN_CHAT, body.data);
+    assert_true(next.prompt_len > r.prompt_len + r.output_len);
+    assert_memory_equal(next.tokens, r.tokens, r.prompt_len * sizeof *r.tokens);
+    assert_memory_equal(next.tokens + r.prompt_len, r.output, r.output_len * sizeof *r.output);
+    genrequest_free(&next);
+    genrequest_free(&r);
+    buf_free(&body);
+  }
+  close_real();
+}
+
+static void test_stop_strings_over_tokens(void **state) {
+  (void)state;
+  struct genrequest all, r;
+  char body[256];
+  open_real();
+  with_model(&all, GEN_CHAT, CHAT(",\"max_tokens\":200,\"ignore_eos\":true"));
+  /* From the middle of one token into the next. */
+  uint32_t middle = all.shown[60];
+  snprintf(body, sizeof body, CHAT(",\"max_tokens\":200,\"ignore_eos\":true,\"stop\":\"%.*s\""), 4,
+           all.text + middle - 2);
+  const char *hit = memmem(all.text, strlen(all.text), all.text + middle - 2, 4);
+  with_model(&r, GEN_CHAT, body);
+  assert_string_equal(r.finish, "stop");
+  assert_int_equal(r.visible, hit - all.text);
+  assert_true(r.shown[r.output_len - 1] >= r.visible + 4); /* it is complete with the last token */
+  assert_true(r.shown[r.output_len - 2] < r.visible + 4);
+  genrequest_free(&r);
+  genrequest_free(&all);
+  close_real();
+}
+
 int main(void) {
   struct err err;
   if (tokens_open("bytes", &model.tokenizer, &err))
     return 1;
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_an_answer_ends_with_the_models_end),
+      cmocka_unit_test(test_history_repeats_the_sampled_ids),
+      cmocka_unit_test(test_stop_strings_over_tokens),
       cmocka_unit_test(test_chat_defaults),
       cmocka_unit_test(test_completion_defaults),
       cmocka_unit_test(test_prompt_forms),

@@ -17,6 +17,8 @@ static void setup(struct fixture *f, enum gen_api api, const char *body) {
   if (genrequest_parse(api, body, strlen(body), &model, &f->gen, &e))
     fail_msg("%s", e.message);
   memcpy(f->gen.text, "a\"c", 3); /* known words, one that needs an escape */
+  for (size_t i = 0; i < 3; i++)
+    f->gen.output[i] = (unsigned char)f->gen.text[i];
   reply_init(&f->reply, &f->gen, "m", api == GEN_CHAT ? "chatcmpl-1" : "cmpl-1", 1760000000);
   buf_init(&f->out, BUF_MAX_OWN);
 }

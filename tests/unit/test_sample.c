@@ -20,7 +20,7 @@ static const char all_unknown[] =
     "\"tier\":null,\"lookup_ns\":null,\"lookup_server_ns\":null,\"fallback\":null,"
     "\"possible\":null,\"available\":null,\"captured\":null,\"delivered\":null,"
     "\"ledger_source\":null,\"causes\":null,\"class\":null,\"server\":null,"
-    "\"render_ns\":null,\"tokenize_ns\":null,\"hash_ns\":null,"
+    "\"render_ns\":null,\"tokenize_ns\":null,\"hash_ns\":null,\"survived_tokens\":null,"
     "\"measured\":false,\"generation\":false,\"stream_asked\":false,\"streamed\":false,\"method\":"
     "null,\"url\":null,"
     "\"error_detail\":null,\"reconnects\":0,\"first_visible\":null,\"asked_tokens\":null,\"first_"
@@ -44,7 +44,7 @@ static const char all_known[] =
     "\"lookup_ns\":null,\"lookup_server_ns\":null,\"fallback\":false,"
     "\"possible\":null,\"available\":null,\"captured\":null,\"delivered\":null,"
     "\"ledger_source\":null,\"causes\":null,\"class\":null,\"server\":{\"queue_ms\":1.5},"
-    "\"render_ns\":10,\"tokenize_ns\":20,\"hash_ns\":30,"
+    "\"render_ns\":10,\"tokenize_ns\":20,\"hash_ns\":30,\"survived_tokens\":960,"
     "\"measured\":true,\"generation\":true,\"stream_asked\":true,\"streamed\":true,\"method\":"
     "\"POST\","
     "\"url\":\"http://h/v1\",\"error_detail\":\"503: overloaded\\nsorry\",\"reconnects\":1,"
@@ -122,6 +122,7 @@ static void everything_known(void **state) {
   s->route_reason = mem_strdup("hash");
   s->render_ns = 10;
   s->tokenize_ns = 20;
+  s->survived_tokens = 960;
   s->hash_ns = 30;
   check_row(s, "r \"2\"", true, all_known);
   sample_free(s);

@@ -1,0 +1,160 @@
+/* genmodel.c: loading what the fleet plays; see genmodel.h. */
+#include "sim/genmodel.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "io/loop.h"
+#include "sim/genprompt.h"
+
+const char *genmodel_template(const struct genmodel *m) {
+  return m->chat ? chattemplate_name(m->chat) : GENMODEL_OWN_TEMPLATE;
+}
+
+bool genmodel_now(const struct genmodel *m, struct pytime *out) {
+  *out = m->now;
+  if (m->has_now || !m->loop)
+    return m->has_now;
+  int64_t ns = (int64_t)loop_now(m->loop) + loop_realtime_offset(m->loop);
+  time_t seconds = (time_t)(ns / (int64_t)NS_PER_S);
+  struct tm local;
+  localtime_r(&seconds, &local);
+  *out = pytime_from_epoch(seconds, (int)local.tm_gmtoff);
+  out->microsecond = (int)(ns % (int64_t)NS_PER_S / 1000);
+  return true;
+}
+
+int genmodel_encode(const struct genmodel *m, const char *text, size_t len,
+                    const struct tokens_options *options, struct tokens_list *out,
+                    struct err *err) {
+  if (m->encoder)
+    return tokens_encoder_encode(m->encoder, text, len, options, out, err);
+  return tokens_encode(m->tokenizer, text, len, options, out, err);
+}
+
+/* ---- loading ---- */
+
+static int load_tokenizer(struct genmodel *m, const struct genmodel_options *o, struct err *err) {
+  const char *name = o->tokenizer ? o->tokenizer : "bytes";
+  struct tokens_load_options load = {.family = o->family};
+  if (o->family && !o->tokenizer)
+    return err_set(err, ERR_INVALID, "--family says whose rank file --tokenizer is; give both");
+  int rc = o->family ? tokens_load(name, &load, &m->tokenizer, err)
+                     : tokens_open(name, &m->tokenizer, err);
+  if (rc)
+    return err_prefix(err, "--tokenizer");
+  m->encoder = tokens_encoder_new(m->tokenizer);
+  return 0;
+}
+
+static int load_template(struct genmodel *m, const struct genmodel_options *o, struct err *err) {
+  const char *name = o->template;
+  bool bytes = m->tokenizer->kind == TOKENS_BYTES;
+  int rc = 0;
+  if (name && strcmp(name, GENMODEL_OWN_TEMPLATE) == 0)
+    return 0;
+  if (name)
+    rc = chattemplate_load(name, o->tokenizer, &m->chat, err);
+  else if (!bytes)
+    rc = chattemplate_default(o->tokenizer, o->family, &m->chat, err);
+  return rc ? err_prefix(err, "--template") : 0;
+}
+
+struct chat_trial {
+  const struct genmodel *model;
+  struct apierror e; /* of the last conversation that was refused */
+};
+
+static int chat_of(void *user, const struct value *messages, struct tokens_list *out) {
+  struct chat_trial *t = user;
+  struct value body = value_object();
+  value_set(&body, "messages", value_copy(messages));
+  int rc = genprompt_chat(t->model, &body, out, &t->e);
+  value_free(&body);
+  return rc;
+}
+
+/* Whether the vocabulary is gpt-oss's: a model that speaks Harmony whatever its template. */
+static bool speaks_harmony(const struct genmodel *m) {
+  static const char marks[] = "<|start|><|channel|><|message|><|return|>";
+  struct tokens_options special = {.special = true};
+  struct tokens_list ids = {0};
+  struct err err;
+  int rc = genmodel_encode(m, marks, sizeof marks - 1, &special, &ids, &err);
+  bool speaks = !rc && ids.n == 4;
+  tokens_list_free(&ids);
+  return speaks;
+}
+
+static int load_speech(struct genmodel *m, struct err *err) {
+  struct speech_options o = {0};
+  struct chat_trial trial = {.model = m};
+  if (m->chat)
+    o.eos = chattemplate_special(m->chat, "eos_token");
+  if (m->chat && speaks_harmony(m)) {
+    o.header = "<|channel|>final<|message|>";
+    o.opening = "<|start|>assistant";
+    o.eos = "<|return|>";
+  }
+  struct speech *s = MEM_NEW(struct speech);
+  int rc = speech_init(s, m->tokenizer, m->encoder, &o, err);
+  if (rc) {
+    mem_free(s);
+    return rc;
+  }
+  speech_fit(s, chat_of, &trial);
+  m->speech = s;
+  if (!s->repeats && trial.e.status)
+    log_warn("event=template_refuses_a_conversation template=%s reason=\"%s\"",
+             genmodel_template(m), trial.e.message);
+  return 0;
+}
+
+/* Harmony needs its own special tokens: better found now than at the first request. */
+static int check_harmony(const struct genmodel *m, struct err *err) {
+  struct tokens_list ids = {0};
+  struct value messages = value_array();
+  struct value *hi = value_push(&messages, value_object());
+  value_set(hi, "role", value_cstring("user"));
+  value_set(hi, "content", value_cstring("Hi"));
+  struct chattemplate_request r = {.messages = &messages, .add_generation_prompt = true};
+  int rc = chattemplate_encode(m->chat, m->encoder, &r, &ids, err);
+  value_free(&messages);
+  tokens_list_free(&ids);
+  return rc ? err_prefix(err, "--template harmony with --tokenizer %s", m->tokenizer->name) : 0;
+}
+
+int genmodel_open(struct genmodel *m, const struct genmodel_options *o, struct err *err) {
+  int rc = 0;
+  if (o->now) {
+    rc = pytime_parse(o->now, strlen(o->now), &m->now, err);
+    if (rc)
+      return err_prefix(err, "--now");
+    m->has_now = true;
+  }
+  rc = load_tokenizer(m, o, err);
+  if (!rc)
+    rc = load_template(m, o, err);
+  if (!rc && m->chat && chattemplate_is_harmony(m->chat))
+    rc = check_harmony(m, err);
+  if (!rc && m->tokenizer->kind != TOKENS_BYTES)
+    rc = load_speech(m, err);
+  if (rc)
+    genmodel_close(m);
+  return rc;
+}
+
+void genmodel_close(struct genmodel *m) {
+  if (m->speech)
+    speech_free(m->speech);
+  mem_free(m->speech);
+  chattemplate_delete(m->chat);
+  tokens_encoder_delete(m->encoder);
+  tokens_close(m->tokenizer);
+  m->speech = NULL;
+  m->chat = NULL;
+  m->encoder = NULL;
+  m->tokenizer = NULL;
+}

@@ -1,0 +1,333 @@
+/* chattemplate.c: finding, loading and applying a model's chat template; see chattemplate.h. */
+#include "text/chattemplate.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "text/chatmessages.h"
+#include "text/harmony.h"
+#include "text/json.h"
+#include "text/template.h"
+#include "text/tokenizer.h"
+
+#define CONFIG "tokenizer_config.json"
+#define JINJA "chat_template.jinja"
+#define CONFIG_MAX ((size_t)64 << 20)
+
+struct chattemplate {
+  char *name;
+  bool harmony;
+  struct template *plain, *tools; /* tools may be NULL: plain does both */
+  struct value special;           /* object */
+};
+
+void chattemplate_delete(struct chattemplate *t) {
+  if (!t)
+    return;
+  template_delete(t->plain);
+  template_delete(t->tools);
+  value_free(&t->special);
+  mem_free(t->name);
+  mem_free(t);
+}
+
+const char *chattemplate_name(const struct chattemplate *t) {
+  return t->name;
+}
+
+bool chattemplate_is_harmony(const struct chattemplate *t) {
+  return t->harmony;
+}
+
+const char *chattemplate_special(const struct chattemplate *t, const char *which) {
+  return value_to_string(value_get(&t->special, which));
+}
+
+/* ---- files ---- */
+
+static bool is_folder(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static bool is_file(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static bool ends_with(const char *text, const char *end) {
+  size_t n = strlen(text), m = strlen(end);
+  return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* `file` in the folder that is, or holds, what `path` names; false when it is not there. */
+static bool find_beside(const char *path, const char *file, struct buf *out) {
+  const char *slash = strrchr(path, '/');
+  buf_reset(out);
+  if (!is_folder(path) && !is_file(path))
+    return tokenfile_find(path, file, out);
+  if (is_folder(path))
+    buf_printf(out, "%s/%s", path, file);
+  else if (slash)
+    buf_printf(out, "%.*s/%s", (int)(slash - path), path, file);
+  else
+    buf_puts(out, file);
+  return is_file(out->data);
+}
+
+static int read_config(const char *path, struct value *out, struct err *err) {
+  struct buf text;
+  buf_init(&text, CONFIG_MAX);
+  int rc = tokenfile_read(path, &text, err);
+  if (!rc) {
+    rc = json_parse(text.data ? text.data : "", text.len, out, err);
+    if (rc)
+      err_prefix(err, "%s", path);
+  }
+  buf_free(&text);
+  return rc;
+}
+
+static int load_source(const char *path, struct template **out, struct err *err) {
+  struct buf text;
+  buf_init(&text, CONFIG_MAX);
+  int rc = tokenfile_read(path, &text, err);
+  if (!rc)
+    rc = template_load(text.data ? text.data : "", text.len, path, out, err);
+  buf_free(&text);
+  return rc;
+}
+
+static int load_configured(struct chattemplate *t, const char *path, const struct value *config,
+                           struct err *err) {
+  const struct value *plain = template_of_config(config, false, err);
+  if (!plain)
+    return err_prefix(err, "%s", path);
+  const struct value *tools = template_of_config(config, true, err);
+  int rc = template_load(plain->u.string.data, plain->u.string.len, path, &t->plain, err);
+  if (!rc && tools && tools != plain)
+    rc = template_load(tools->u.string.data, tools->u.string.len, path, &t->tools, err);
+  return rc;
+}
+
+/* ---- special tokens ---- */
+
+static struct value token_text(const struct value *v) {
+  const struct value *content = value_get(v, "content");
+  if (v->kind == VALUE_STRING)
+    return value_copy(v);
+  return content ? value_copy(content) : value_null();
+}
+
+/* The entries that transformers hands to a template: those that are set. */
+static void take_special(struct chattemplate *t, const struct value *config) {
+  static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                      "pad_token", "cls_token", "mask_token"};
+  for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+    const struct value *v = value_get(config, names[i]);
+    if (v && v->kind != VALUE_NULL)
+      value_set(&t->special, names[i], token_text(v));
+  }
+  const struct value *more = value_get(config, "additional_special_tokens");
+  if (!value_count(more) || more->kind != VALUE_ARRAY)
+    return;
+  struct value *list = value_set(&t->special, "additional_special_tokens", value_array());
+  for (size_t i = 0; i < value_count(more); i++)
+    value_push(list, token_text(value_at(more, i)));
+}
+
+static int find_special(struct chattemplate *t, const char *path, const char *tokenizer,
+                        struct buf *file, struct err *err) {
+  if (!find_beside(path, CONFIG, file) && !(tokenizer && find_beside(tokenizer, CONFIG, file)))
+    return 0;
+  struct value config;
+  int rc = read_config(file->data, &config, err);
+  if (rc)
+    return rc;
+  take_special(t, &config);
+  value_free(&config);
+  return 0;
+}
+
+/* ---- loading ---- */
+
+/* The template's file into `file`: a folder's, a name's, or `path` itself. */
+static bool find_template(const char *path, struct buf *file) {
+  if (!is_file(path))
+    return find_beside(path, JINJA, file) || find_beside(path, CONFIG, file);
+  buf_reset(file);
+  buf_puts(file, path);
+  return true;
+}
+
+static int load_found(struct chattemplate *t, const char *path, const char *tokenizer,
+                      struct buf *file, struct err *err) {
+  struct value config;
+  int rc;
+  if (ends_with(file->data, ".json")) {
+    rc = read_config(file->data, &config, err);
+    if (rc)
+      return rc;
+    rc = load_configured(t, file->data, &config, err);
+    if (!rc)
+      take_special(t, &config);
+    value_free(&config);
+    return rc;
+  }
+  rc = load_source(file->data, &t->plain, err);
+  return rc ? rc : find_special(t, path, tokenizer, file, err);
+}
+
+static struct chattemplate *new_template(const char *name) {
+  struct chattemplate *t = MEM_NEW(struct chattemplate);
+  t->name = mem_strdup(name);
+  t->special = value_object();
+  return t;
+}
+
+static void make_harmony(struct chattemplate *t) {
+  t->harmony = true;
+  value_set(&t->special, "eos_token", value_cstring("<|return|>"));
+}
+
+int chattemplate_load(const char *path, const char *tokenizer, struct chattemplate **out,
+                      struct err *err) {
+  struct chattemplate *t = new_template(path);
+  struct buf file;
+  int rc = 0;
+  buf_init(&file, BUF_MAX_OWN);
+  *out = NULL;
+  if (strcmp(path, "harmony") == 0)
+    make_harmony(t);
+  else if (!find_template(path, &file))
+    rc = err_set(err, ERR_NOT_FOUND,
+                 "template \"%s\": neither a file, nor a folder with a " JINJA " or a " CONFIG
+                 ", nor \"harmony\", nor a tokenizer with a template (`make deps` fetches qwen3)",
+                 path);
+  else
+    rc = load_found(t, path, tokenizer, &file, err);
+  buf_free(&file);
+  if (rc)
+    chattemplate_delete(t);
+  else
+    *out = t;
+  return rc;
+}
+
+int chattemplate_default(const char *tokenizer, const char *family, struct chattemplate **out,
+                         struct err *err) {
+  struct buf file;
+  struct value config;
+  int rc = 0;
+  *out = NULL;
+  if (strcmp(family ? family : tokenizer, "o200k_harmony") == 0)
+    return chattemplate_load("harmony", tokenizer, out, err);
+  buf_init(&file, BUF_MAX_OWN);
+  bool there = find_beside(tokenizer, JINJA, &file);
+  if (!there && find_beside(tokenizer, CONFIG, &file)) {
+    rc = read_config(file.data, &config, err);
+    if (!rc) {
+      const struct value *v = value_get(&config, "chat_template");
+      there = v && v->kind != VALUE_NULL;
+      value_free(&config);
+    }
+  }
+  if (!rc && there) {
+    rc = chattemplate_load(file.data, tokenizer, out, err);
+    if (!rc) {
+      mem_free((*out)->name);
+      (*out)->name = mem_strdup(tokenizer);
+    }
+  }
+  buf_free(&file);
+  return rc;
+}
+
+/* ---- applying ---- */
+
+static int encode_harmony(struct tokens_encoder *e, const struct chattemplate_request *r,
+                          const struct value *messages, struct tokens_list *out, struct err *err) {
+  char date[32];
+  struct harmony_chat chat = {.tools = r->tools, .reasoning_effort = r->reasoning_effort};
+  struct harmony_options options = HARMONY_DEFAULTS;
+  struct harmony_prompt prompt;
+  struct value rows;
+  if (r->continue_final_message)
+    return err_set(err, ERR_INVALID, "continue_final_message is not done with Harmony");
+  if (r->has_now) {
+    snprintf(date, sizeof date, "%04d-%02d-%02d", r->now.year, r->now.month, r->now.day);
+    chat.date = date;
+  }
+  int rc = harmony_from_chat(messages, &chat, &rows, err);
+  if (rc)
+    return rc;
+  harmony_init(&prompt);
+  rc = harmony_render(&prompt, &rows, &options, err);
+  if (!rc)
+    rc = harmony_encode(&prompt, e, out, err);
+  harmony_free(&prompt);
+  value_free(&rows);
+  return rc;
+}
+
+/* chat_template_kwargs over the request's own fields that templates may ask for. */
+static struct value all_kwargs(const struct chattemplate_request *r) {
+  struct value all = value_object();
+  if (r->documents && r->documents->kind != VALUE_NULL)
+    value_set(&all, "documents", value_copy(r->documents));
+  if (r->reasoning_effort)
+    value_set(&all, "reasoning_effort", value_cstring(r->reasoning_effort));
+  for (size_t i = 0; r->kwargs && r->kwargs->kind == VALUE_OBJECT && i < value_count(r->kwargs);
+       i++) {
+    const struct value_pair *p = &r->kwargs->u.object.pairs[i];
+    value_set_len(&all, p->key, p->key_len, value_copy(&p->value));
+  }
+  return all;
+}
+
+static int render(const struct chattemplate *t, const struct chattemplate_request *r,
+                  const struct value *messages, const struct value *tools, struct buf *out,
+                  struct err *err) {
+  struct template_options options = {.now = r->now, .has_now = r->has_now};
+  struct value kwargs = all_kwargs(r);
+  struct template_chat chat = {.messages = messages,
+                               .tools = tools,
+                               .special = &t->special,
+                               .kwargs = &kwargs,
+                               .add_generation_prompt = r->add_generation_prompt,
+                               .continue_final_message = r->continue_final_message};
+  bool with_tools = t->tools && value_count(tools);
+  int rc = template_render_chat(with_tools ? t->tools : t->plain, &chat, &options, out, err);
+  value_free(&kwargs);
+  return rc;
+}
+
+int chattemplate_encode(const struct chattemplate *t, struct tokens_encoder *e,
+                        const struct chattemplate_request *r, struct tokens_list *out,
+                        struct err *err) {
+  struct value messages, tools = value_null();
+  struct buf text;
+  if (r->add_generation_prompt && r->continue_final_message)
+    return err_set(err, ERR_INVALID,
+                   "Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
+  int rc = chatmessages_prepare(r->messages, &messages, err);
+  if (rc)
+    return rc;
+  buf_init(&text, (size_t)1 << 30);
+  if (t->harmony) {
+    rc = encode_harmony(e, r, r->messages, out, err);
+  } else {
+    rc = chatmessages_tools(r->tools, &tools, err);
+    if (!rc)
+      rc = render(t, r, &messages, &tools, &text, err);
+    struct tokens_options options = {.special = true, .add_special = r->add_special_tokens};
+    if (!rc)
+      rc = tokens_encoder_encode(e, text.data ? text.data : "", text.len, &options, out, err);
+  }
+  buf_free(&text);
+  value_free(&messages);
+  value_free(&tools);
+  return rc;
+}

@@ -1,0 +1,56 @@
+/* chattemplate.h: a model's chat template with what belongs to it, as a server loads it: the Jinja
+ * source, the variant for requests with tools, the special tokens that the template may name; or
+ * Harmony.
+ *
+ * Read-only once loaded; any thread. The prompt of a request is its messages as vLLM prepares them
+ * (chatmessages.h), rendered, then tokenized without the model's own first and last tokens, special
+ * tokens in the text found. Harmony's pieces are tokenized one by one (harmony.h). */
+#ifndef TEXT_CHATTEMPLATE_H
+#define TEXT_CHATTEMPLATE_H
+
+#include "text/pytime.h"
+#include "text/tokens.h"
+#include "text/value.h"
+
+struct chattemplate;
+
+/* "harmony"; a Jinja file; a tokenizer_config.json; a folder with a chat_template.jinja or a
+ * tokenizer_config.json; or the name of a tokenizer that came with one (tokens.h: qwen3). The
+ * special tokens are those of the tokenizer_config.json that lies with the template, else of the
+ * one that lies with `tokenizer` (as given to tokens_load; may be NULL); without both there are
+ * none. ERR_NOT_FOUND, ERR_IO, ERR_INVALID with file, line and reason. */
+NODISCARD int chattemplate_load(const char *path, const char *tokenizer, struct chattemplate **out,
+                                struct err *err);
+/* What a tokenizer comes with: the template in its folder; Harmony for o200k_harmony (name or
+ * `family`, which may be NULL). 0 with *out NULL when it has none. */
+NODISCARD int chattemplate_default(const char *tokenizer, const char *family,
+                                   struct chattemplate **out, struct err *err);
+void chattemplate_delete(struct chattemplate *t); /* NULL is allowed */
+
+/* As it was given; of a default one, the tokenizer's. */
+const char *chattemplate_name(const struct chattemplate *t);
+bool chattemplate_is_harmony(const struct chattemplate *t);
+/* "eos_token" and the like; NULL when it is not known. */
+const char *chattemplate_special(const struct chattemplate *t, const char *which);
+
+/* Values are borrowed; NULL and null are none. */
+struct chattemplate_request {
+  const struct value *messages;
+  const struct value *tools;
+  const struct value *kwargs;    /* chat_template_kwargs: an object */
+  const struct value *documents; /* given to the template when there */
+  const char *reasoning_effort;  /* the same; NULL: none */
+  bool add_generation_prompt;    /* Harmony: always */
+  bool continue_final_message;   /* Harmony: refused */
+  bool add_special_tokens;       /* the model's first and last tokens as well */
+  bool has_now;
+  struct pytime now; /* what strftime_now and Harmony's system message tell, local time */
+};
+
+/* Appends the prompt's ids; `e` is the thread's encoder. ERR_INVALID and ERR_LIMIT name message,
+ * tool, or the template's line. */
+NODISCARD int chattemplate_encode(const struct chattemplate *t, struct tokens_encoder *e,
+                                  const struct chattemplate_request *request,
+                                  struct tokens_list *out, struct err *err);
+
+#endif

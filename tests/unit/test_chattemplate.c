@@ -1,0 +1,161 @@
+/* test_chattemplate.c: a chat template from its files, applied to a request. */
+#include "chatmodel.h"
+
+#include "text/chattemplate.h"
+
+static struct chatmodel model;
+static const struct tokens *tokens;
+static struct tokens_encoder *encoder;
+
+static int start(void **state) {
+  (void)state;
+  struct err err = {0};
+  chatmodel_make(&model, chatmodel_template);
+  check_ok(tokens_open(model.folder, &tokens, &err), &err);
+  encoder = tokens_encoder_new(tokens);
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  tokens_encoder_delete(encoder);
+  tokens_close(tokens);
+  chatmodel_remove(&model);
+  return 0;
+}
+
+static struct chattemplate *load(const char *path, const char *tokenizer) {
+  struct chattemplate *t;
+  struct err err = {0};
+  check_ok(chattemplate_load(path, tokenizer, &t, &err), &err);
+  return t;
+}
+
+/* The text of the ids that a request (an object with its fields) becomes. */
+static char *text_of(const struct chattemplate *t, const char *json, bool generate) {
+  struct value v;
+  struct err err = {0};
+  struct tokens_list ids = {0};
+  struct buf text;
+  check_ok(json_parse(json, strlen(json), &v, &err), &err);
+  struct chattemplate_request r = {.messages = value_get(&v, "messages"),
+                                   .tools = value_get(&v, "tools"),
+                                   .kwargs = value_get(&v, "kwargs"),
+                                   .add_generation_prompt = generate};
+  check_ok(chattemplate_encode(t, encoder, &r, &ids, &err), &err);
+  buf_init(&text, BUF_MAX_OWN);
+  check_ok(tokens_decode(tokens, ids.ids, ids.n, &text, &err), &err);
+  assert_int_equal(ids.ids[0], CHATMODEL_IM); /* no <s> in front, the special token as one */
+  tokens_list_free(&ids);
+  value_free(&v);
+  return buf_take(&text, NULL);
+}
+
+static void check_text(const struct chattemplate *t, const char *json, bool generate,
+                       const char *want) {
+  char *text = text_of(t, json, generate);
+  assert_string_equal(text, want);
+  mem_free(text);
+}
+
+static void test_requests(void **state) {
+  (void)state;
+  struct chattemplate *t = load(model.folder, NULL);
+  assert_string_equal(chattemplate_name(t), model.folder);
+  assert_false(chattemplate_is_harmony(t));
+  assert_string_equal(chattemplate_special(t, "bos_token"), "<s>");
+  assert_string_equal(chattemplate_special(t, "eos_token"), "<|end|>");
+  assert_null(chattemplate_special(t, "pad_token"));
+  check_text(t,
+             "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+             "{\"type\":\"text\",\"text\":\"b\"}]}]}",
+             true, "<|im|>user\na\nb<|end|>\n<|im|>assistant\n");
+  check_text(t,
+             "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":"
+             "\"f\",\"arguments\":\"{\\\"x\\\":7}\"}}]}],\"kwargs\":{\"mood\":\"calm\"}}",
+             true, "<|im|>assistant\n[f:7]<|end|>\n<|im|>assistant\n(calm)");
+  check_text(t,
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[{\"function\":"
+             "{\"name\":\"f\"}}]}",
+             false,
+             "<|im|>tools\n[{\"type\": \"function\", \"function\": {\"name\": \"f\", "
+             "\"description\": null, \"parameters\": null}}]<|end|>\n<|im|>user\na<|end|>\n");
+  chattemplate_delete(t);
+}
+
+static void test_places(void **state) {
+  (void)state;
+  struct err err = {0};
+  struct chattemplate *t = load(model.config, NULL);
+  check_text(t, "{\"messages\":[{\"role\":\"u\"}]}", false, "<|im|>u\n<|end|>\n");
+  chattemplate_delete(t);
+  /* A Jinja file elsewhere takes the special tokens of the tokenizer's folder. */
+  char path[] = "/tmp/perigee-template.XXXXXX";
+  static const char source[] = "<|im|>{{ bos_token }}{{ messages[0].content }}";
+  int fd = mkstemp(path);
+  assert_int_equal(write(fd, source, sizeof source - 1), sizeof source - 1);
+  close(fd);
+  t = load(path, model.file);
+  check_text(t, "{\"messages\":[{\"role\":\"u\",\"content\":\"x\"}]}", false, "<|im|><s>x");
+  chattemplate_delete(t);
+  /* What comes with a tokenizer, by folder and by file. */
+  const char *const with[] = {model.folder, model.file};
+  for (int i = 0; i < 2; i++) {
+    check_ok(chattemplate_default(with[i], NULL, &t, &err), &err);
+    assert_string_equal(chattemplate_name(t), with[i]);
+    check_text(t, "{\"messages\":[{\"role\":\"u\"}]}", false, "<|im|>u\n<|end|>\n");
+    chattemplate_delete(t);
+  }
+  check_ok(chattemplate_default(path, NULL, &t, &err), &err);
+  assert_null(t);
+  check_ok(chattemplate_default("ranks.tiktoken", "o200k_harmony", &t, &err), &err);
+  assert_true(chattemplate_is_harmony(t));
+  assert_string_equal(chattemplate_special(t, "eos_token"), "<|return|>");
+  chattemplate_delete(t);
+  unlink(path);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  struct err err = {0};
+  struct chattemplate *t;
+  assert_int_equal(chattemplate_load("/nowhere/x.jinja", NULL, &t, &err), ERR_NOT_FOUND);
+  check_has(err.text, "template \"/nowhere/x.jinja\": neither a file");
+  assert_null(t);
+  assert_int_equal(chattemplate_load(model.file, NULL, &t, &err), ERR_NOT_FOUND);
+  check_has(err.text, "tokenizer.json");
+  t = load(model.folder, NULL);
+  struct value none = value_array();
+  struct chattemplate_request r = {.messages = &none};
+  struct tokens_list ids = {0};
+  assert_int_equal(chattemplate_encode(t, encoder, &r, &ids, &err), ERR_INVALID);
+  check_has(err.text, "at least one message");
+  r.add_generation_prompt = r.continue_final_message = true;
+  assert_int_equal(chattemplate_encode(t, encoder, &r, &ids, &err), ERR_INVALID);
+  check_has(err.text, "Cannot set both");
+  assert_int_equal(ids.n, 0);
+  value_free(&none);
+  chattemplate_delete(t);
+  /* Harmony with a tokenizer that does not know it. */
+  t = load("harmony", NULL);
+  struct value messages;
+  check_ok(json_parse("[{\"role\":\"user\",\"content\":\"x\"}]", 31, &messages, &err), &err);
+  r = (struct chattemplate_request){.messages = &messages};
+  assert_int_equal(chattemplate_encode(t, encoder, &r, &ids, &err), ERR_INVALID);
+  check_has(err.text, "<|start|>");
+  r.continue_final_message = true;
+  assert_int_equal(chattemplate_encode(t, encoder, &r, &ids, &err), ERR_INVALID);
+  check_has(err.text, "continue_final_message is not done with Harmony");
+  value_free(&messages);
+  tokens_list_free(&ids);
+  chattemplate_delete(t);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_requests),
+      cmocka_unit_test(test_places),
+      cmocka_unit_test(test_refusals),
+  };
+  return cmocka_run_group_tests_name("chattemplate", tests, start, stop);
+}
