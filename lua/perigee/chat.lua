@@ -4,8 +4,8 @@
 local core = require "perigee.core"
 local histories = require "perigee.chat.core"
 local json = require "perigee.json"
-local make = require "perigee.gen.core"
 local object = require "perigee.object"
+local prompts = require "perigee.prompt"
 local request = require "perigee.request"
 
 local chat = {}
@@ -200,11 +200,30 @@ local function check_call(conv, call)
   return call
 end
 
+-- The conversation as token ids, with the row's fields about them.
+local function rendered(conv, options, prompt)
+  prompt.render_ns, prompt.tokenize_ns = prompts.update(conv, conv.renderer, "conv:send")
+  prompt.api, prompt.hash_ns, conv.hash_ns = "completions", conv.hash_ns, nil
+  prompt.prompt_tokens, prompt.survived_tokens = conv.core:prompt_tokens(), conv.core:prompt_sent()
+  options.model, options.add_special_tokens = conv.model, false
+  return conv.core:prompt_body(options)
+end
+
+-- Counts what the server will render, with the run's template: perigee run --verify.
+local function counted(conv, prompt)
+  local fleet = conv.vu.fleet
+  if fleet.verify and fleet.template then
+    conv.counter = conv.counter or prompts.renderer(fleet.template, nil, "--template")
+    prompt.render_ns, prompt.tokenize_ns = prompts.update(conv, conv.counter, "conv:send (--verify)")
+    prompt.prompt_tokens, prompt.survived_tokens = conv.core:prompt_tokens(), conv.core:prompt_sent()
+  end
+end
+
 local function send(conv, verb, opts)
   opts = core.options(opts, "conv:send", SEND_OPTIONS)
   local call = check_call(conv, opts.tool_call)
   local scripted = conv.history == "scripted" or call ~= nil
-  local options, max_tokens = request.body_options(conv, opts, "conv:send", scripted)
+  local options, max_tokens, asked = request.body_options(conv, opts, "conv:send", scripted)
   if scripted and not max_tokens then
     core.raise("conv:send: max_tokens is missing: with history = \"scripted\" it is the declared length "
       .. "of the answer")
@@ -218,11 +237,20 @@ local function send(conv, verb, opts)
     step = conv.step,
     branch = conv.branch,
     parent = conv.parent,
+    asked_tokens = asked,
   }
-  local reply, class, detail = request.send(conv, conv.vu, verb, prompt, conv.core:body(options), opts)
+  local body
+  if conv.renderer then
+    body = rendered(conv, options, prompt)
+  else
+    counted(conv, prompt)
+    body = conv.core:body(options)
+  end
+  local reply, class, detail = request.send(conv, conv.vu, verb, prompt, body, opts)
   if not reply then
     return nil, class, detail
   end
+  reply.prompt_tokens_local, reply.survived_tokens = prompt.prompt_tokens, prompt.survived_tokens
   keep(conv, reply, max_tokens, call)
   return reply
 end
@@ -308,13 +336,43 @@ function Conversation:truncate(n)
   return self
 end
 
---- Tokens of the messages' text, without what the chat template adds.
+--- From now on the prompt is rendered here and sent as token ids; nil: by the server again.
+function Conversation:set_renderer(renderer, opts)
+  if renderer == nil and opts ~= nil then -- what a load that failed gives
+    core.raise("conv:set_renderer: there is no renderer: " .. (type(opts) == "string" and opts or "got nil"))
+  elseif renderer == nil then
+    self.renderer = nil
+  else
+    self.renderer = prompts.renderer(renderer, opts, "conv:set_renderer")
+  end
+  return self
+end
+
+--- Tokens of the prompt as it is now; without a renderer those of the messages' text alone.
 function Conversation:tokens()
-  return (make.tokens_of(self.core:text_bytes()))
+  if not self.renderer then
+    return self.core:text_tokens()
+  end
+  prompts.update(self, self.renderer, "conv:tokens")
+  return self.core:prompt_tokens()
+end
+
+--- Block hashes of the prompt as it is now.
+function Conversation:hashes(opts)
+  if not self.renderer then
+    core.raise("conv:hashes: the prompt's tokens are not known here; conv:set_renderer(renderer) first")
+  end
+  prompts.update(self, self.renderer, "conv:hashes")
+  local hashes, spent = self.core:hashes(opts)
+  if not hashes then
+    core.raise("conv:hashes: " .. spent)
+  end
+  self.hash_ns = spent and (self.hash_ns or 0) + spent
+  return hashes
 end
 
 object.class(Conversation, "conv", {
   "branch", "history", "messages", "model", "parent", "route", "step", "turn", "vu",
-}, { "tool_names" })
+}, { "counter", "hash_ns", "renderer", "tool_names" })
 
 return chat

@@ -41,7 +41,7 @@ local function send(client, verb, opts)
   opts = core.options(opts, "completions:send", SEND_OPTIONS)
   local kind = kind_of(opts.prompt)
   request.check_runs(client.vu, "client:send: the client", "completions.new(child)")
-  local options = request.body_options(client, opts, "completions:send", opts.max_tokens ~= nil)
+  local options, _, asked = request.body_options(client, opts, "completions:send", opts.max_tokens ~= nil)
   options.model = client.model
   local body
   if kind == "ids" then
@@ -58,6 +58,7 @@ local function send(client, verb, opts)
     step = 1,
     branch = client.branch,
     parent = client.parent,
+    asked_tokens = kind ~= "texts" and asked or nil,
   }
   return request.send(client, client.vu, verb, prompt, body, opts)
 end

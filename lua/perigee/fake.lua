@@ -22,6 +22,9 @@ local function new_fleet(opts)
   return {
     model = opts.model or "test-model",
     tenant = opts.tenant,
+    tokenizer = opts.tokenizer or "bytes",
+    template = opts.template,
+    verify = opts.verify or false,
     gateway = opts.gateway,
     simulated = true,
     replicas = opts.replicas or { { id = "r0", url = "http://127.0.0.1:1" } },

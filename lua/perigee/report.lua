@@ -224,6 +224,13 @@ function report.terminal(run, summary, options)
     reason = ("%s (exit status %d)"):format(reason, status)
   end
   local said = summary.valid == false and status == 98
+  local first = said and data.script_failed(summary)
+  if first then
+    for i, line in ipairs(wrap(first, width - 8)) do
+      screen:add((i == 1 and screen:paint("FAILED", "bad") or (" "):rep(6)) .. "  " .. line)
+    end
+    screen:add()
+  end
   if summary.valid == false then
     screen:add(("%s the measurement itself cannot be trusted%s:"):format(
       screen:paint(" INVALID ", "invalid"), said and " (exit status 98)" or ""))
@@ -253,7 +260,7 @@ function report.terminal(run, summary, options)
   screen:pairs(data.banner(run, summary))
   screen:add()
   screen:pairs(data.facts(summary))
-  for _, section in ipairs(data.sections(summary)) do
+  for _, section in ipairs(data.sections(summary, run)) do
     screen:section(section)
   end
   local look = {}
@@ -337,12 +344,15 @@ local function markdown_pairs(out, list)
 end
 
 -- What the metrics of the headline table mean, for readers who were not there.
-local function glossary(out, summary)
+local function glossary(out, summary, run)
   out[#out + 1] = ""
-  out[#out + 1] = "## What the metrics mean"
+  out[#out + 1] = "## What the words mean"
   out[#out + 1] = ""
-  for _, line in ipairs(data.glossary(summary)) do
+  for _, line in ipairs(data.glossary(summary, run)) do
     out[#out + 1] = ("- %s: %s"):format(code(line[1]), escape(line[2]))
+  end
+  for _, line in ipairs(data.terms()) do
+    out[#out + 1] = ("- *%s*: %s"):format(escape(line[1]), escape(line[2]))
   end
   out[#out + 1] = "- Percentiles interpolate linearly over all samples; one is not given below 5/(1 − p) "
     .. "samples. Requests that failed or never ended have no latency: they stand beside it, and "
@@ -401,6 +411,11 @@ function report.markdown(run, summary)
   add()
   local word, _, reason, status = data.verdict(summary)
   local said = summary.valid == false and status == 98
+  local first = said and data.script_failed(summary)
+  if first then
+    add("**FAILED** — " .. escape(first))
+    add()
+  end
   if summary.valid == false then
     add(("> **INVALID: the measurement itself cannot be trusted%s.**"):format(
       said and " (exit status 98)" or ""))
@@ -430,7 +445,7 @@ function report.markdown(run, summary)
   markdown_pairs(out, data.banner(run, summary))
   add()
   markdown_pairs(out, data.facts(summary))
-  for _, section in ipairs(data.sections(summary)) do
+  for _, section in ipairs(data.sections(summary, run)) do
     add()
     add("## " .. section.title)
     add()
@@ -443,7 +458,7 @@ function report.markdown(run, summary)
   end
   look_next(out, run, summary)
   run_again(out, run)
-  glossary(out, summary)
+  glossary(out, summary, run)
   if text(run.path) then
     add()
     add "## Files"

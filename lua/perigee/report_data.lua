@@ -50,9 +50,20 @@ end
 -- What helps when a check does not hold, said once for the checks of a kind.
 local ADVICE = {
   { checks = { "schedule_lag_p99", "wake_lag_p99", "loop_lag_p99", "stalled_time", "worker_cpu",
-      "measurement_error_p99" },
+      "read_lag_p99" },
     text = "The client itself was late: a quieter machine, more workers (--workers), fewer users or "
       .. "--precise help; --limit NAME=VALUE sets another limit." },
+  { checks = { "measurement_error_p99" },
+    text = "The kernel stamped too few of the bytes when they came, so ttft holds the client's own lateness: "
+      .. "a quieter machine, more workers (--workers) or fewer users make that small." },
+  { checks = { "short_answers" },
+    text = "The server ended answers before their declared length: it does not obey ignore_eos and "
+      .. "min_tokens, or its own limit of tokens is lower. Arms and runs then differ in output; history = "
+      .. "\"live\" lets answers be as long as they are, --limit short_answers=100% allows it." },
+  { checks = { "idle_replica" },
+    text = "So many placements leave no replica out by chance: it is down or unreachable, its name or URL is "
+      .. "given twice, or the policy never chooses it. route.round_robin() uses all; --limit "
+      .. "idle_replica=N allows N." },
   { checks = { "incomplete_requests", "incomplete_sessions" },
     text = "What is slowest never ended, so the figures are too good. A longer drain (`drain` in the plan) "
       .. "lets it end, a timeout makes a request that hangs a failure, which is counted; the rows "
@@ -103,6 +114,38 @@ local function outcomes(group, what)
   return what, table.concat(parts, " · ")
 end
 
+-- "ttft > 400 ms in 12 of 43 · tpot not judged in 43: replies were not streamed"
+local function broken_objectives(summary)
+  local parts, goodput = {}, object(at(summary, "metrics", "goodput"))
+  for _, o in ipairs(object(goodput.objectives)) do
+    local judged, broken, unjudged = num(o.judged) or 0, num(o.broken) or 0, num(o.unjudged) or 0
+    if judged > 0 then
+      parts[#parts + 1] = ("%s > %s in %s of %s"):format(tostring(o.metric), quantity(o.limit, text(o.unit)),
+        count(broken), count(judged))
+    end
+    if unjudged > 0 then
+      parts[#parts + 1] = ("%s could not be judged in %s of %s: %s"):format(tostring(o.metric),
+        count(unjudged), count(judged + unjudged), text(o.reason) or "not known")
+    end
+  end
+  if (num(goodput.unjudged) or 0) > 0 then
+    parts[#parts + 1] = ("%s in no goodput"):format(counted(goodput.unjudged, "request"))
+  end
+  return table.concat(parts, " · ")
+end
+
+--- What comes before everything else: that no session got through its script. A check that does not
+--- hold beside it is of no interest yet. nil when it is not so.
+function data.script_failed(summary)
+  local sessions = object(summary.sessions)
+  local failed, class = num(sessions.failed) or 0, object(sessions.by_error)
+  if failed == 0 or (num(sessions.ok) or 0) > 0 or (num(class.script) or 0) ~= failed then
+    return nil
+  end
+  return ("%s failed: script: %s"):format(failed == 1 and "the only session"
+    or ("all %s sessions"):format(count(failed)), text(at(sessions, "detail", "script")) or "see log.txt")
+end
+
 --- Lines of { name, value }: what was counted and how fast.
 function data.facts(summary)
   local list = {}
@@ -121,8 +164,12 @@ function data.facts(summary)
   local t = object(summary.throughput)
   if (num(t.window_s) or 0) > 0 then
     local failed = num(t.failed_per_s) or 0
-    add("throughput", ("%s requests/s%s · %s output tokens/s · %s prompt tokens/s · window %s"):format(
-      figure(num(t.requests_per_s) or 0), failed > 0 and (" ok · %s/s failed"):format(figure(failed)) or "",
+    local ended = math.floor((num(t.requests_per_s) or 0) * t.window_s + 0.5)
+    local inside = num(requests.ok) and ended ~= requests.ok and (" (%s ended inside the "
+      .. "window)"):format(count(ended)) or ""
+    add("throughput", ("%s requests/s%s%s · %s output tokens/s · %s prompt tokens/s · window %s"):format(
+      figure(num(t.requests_per_s) or 0), inside, failed > 0 and (" ok · %s/s "
+        .. "failed"):format(figure(failed)) or "",
       figure(num(t.output_tokens_per_s) or 0), figure(num(t.prompt_tokens_per_s) or 0),
       quantity(t.window_s, "s")))
   end
@@ -135,6 +182,10 @@ function data.facts(summary)
   end
   if #shares > 0 then
     add("shares", table.concat(shares, " · "))
+  end
+  local objectives = broken_objectives(summary)
+  if objectives ~= "" then
+    add("slo", objectives)
   end
   return list
 end
@@ -237,13 +288,18 @@ function data.next_steps(run, summary)
     rows("requests that never ended", "select(.measured and .error == \"incomplete\") | {session, turn, "
       .. "step, chosen, served, status, t}")
   end
-  if unmet(summary, "ttft") or unmet(summary, "e2e") then
-    list[#list + 1] = { "the slowest first tokens", ("jq -sc 'map(select(.measured and .t.first_token)) | "
+  local streams = (num(at(summary, "metrics", "ttft", "n")) or 0) > 0
+  if streams and (unmet(summary, "ttft") or unmet(summary, "e2e")) then
+    list[#list + 1] = { "the slowest first tokens", ("jq -sc 'map(select(.measured and .streamed and "
+      .. ".error == null and .t.first_token)) | "
       .. "sort_by(.t.start - .t.first_token) | .[:10][] | {session, turn, step, served, prompt_tokens, "
       .. "cached_tokens, ttft_ms: ((.t.first_token - .t.start) / 1e6)}' %s"):format(samples) }
   end
-  if unmet(summary, "cached") then
-    list[#list + 1] = { "the fewest cached tokens", ("jq -sc 'map(select(.measured and .prompt_tokens)) | "
+  local cached = object(summary.cached)
+  if (num(cached.value) or 0) + (num(cached.zero) or 0) > 0 and unmet(summary, "cached") then
+    list[#list + 1] = { "the fewest cached tokens", ("jq -sc 'map(select(.measured and .cached_tokens != "
+      .. "null "
+      .. "and (.prompt_tokens // 0) > 0)) | "
       .. "sort_by(.cached_tokens / .prompt_tokens) | .[:10][] | {session, turn, step, chosen, served, "
       .. "prompt_tokens, cached_tokens, cached_state}' %s"):format(samples) }
   end
@@ -267,10 +323,32 @@ data.files = {
   { "scripts/", "the scripts as they were" },
 }
 
+-- Words of the report that are no metrics.
+local TERMS = {
+  { "window", "the time that is measured, without warm-up and drain. A session counts when it arrived "
+    .. "inside, "
+    .. "and all its requests with it; rates go by what ended inside, whichever session it was of" },
+  { "requests, sessions", "a session is one user's story and makes several requests; counts and n are of "
+    .. "requests unless sessions are named" },
+  { "incompl.", "incomplete: the end of the run (after the drain) cut it off. It is neither ok nor failed" },
+  { "inferred zero", "the reply did not say cached_tokens, but its replica did in other replies: it "
+    .. "leaves the "
+    .. "field out when nothing was cached" },
+  { "tokens", "counted by the server (usage) where it says so, else by the run's tokenizer" },
+  { "slo", "the plan's objectives; goodput is the share of requests that keep all of them. A request whose "
+    .. "objective cannot be judged is in no goodput" },
+  { "±", "half of the 95 % interval on its longer side, from resampling whole sessions" },
+}
+
+--- Lines of { word, meaning } for words that are no metrics.
+function data.terms()
+  return TERMS
+end
+
 --- Lines of { metric, meaning } for the metrics of the headline table.
-function data.glossary(summary)
+function data.glossary(summary, run)
   local metrics, list = object(summary.metrics), {}
-  for _, name in ipairs(tables.headline_names(metrics)) do
+  for _, name in ipairs(tables.headline_names(metrics, at(run, "load", "kind") == "open")) do
     local meaning = text(metrics[name].meaning)
     if meaning then
       list[#list + 1] = { name, meaning }

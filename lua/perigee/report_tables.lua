@@ -35,8 +35,9 @@ local function same(a, b)
   return a.n == b.n
 end
 
--- Which rows the headline table has: those with data; a variant only where it says something new.
-function tables.headline_names(metrics)
+-- Which rows the headline table has: those with data; a variant only where it says something new, but
+-- for ttft_sched of an open load, whose users do not wait: it is the one they feel.
+function tables.headline_names(metrics, open)
   local names, listed = {}, {}
   local function add(name)
     listed[name] = true
@@ -48,7 +49,7 @@ function tables.headline_names(metrics)
   for _, name in ipairs(LATENCIES) do
     local base = (name == "ttft_sched" or name == "first_visible") and "ttft"
       or name == "itl_token" and "itl"
-    if not base or not same(metrics[name], metrics[base]) then
+    if not base or open and name == "ttft_sched" or not same(metrics[name], metrics[base]) then
       add(name)
     end
     listed[name] = true
@@ -120,6 +121,30 @@ local function refusal_note(refused)
   return ("— too few samples: %s."):format(table.concat(parts, ", "))
 end
 
+--- How many replies said how much came from the cache, and how the others can be made to; nil when
+--- there was no reply.
+function tables.cached_note(summary)
+  local cached = object(summary.cached)
+  local absent, said = num(cached.absent) or 0, 0
+  for _, state in ipairs { "value", "zero", "inferred_zero" } do
+    said = said + (num(cached[state]) or 0)
+  end
+  local all, parts = absent + said, {}
+  if all == 0 then
+    return nil
+  end
+  if said > 0 then
+    parts[1] = ("%s reported, %s zero, %s inferred zero"):format(count(cached.value), count(cached.zero),
+      count(cached.inferred_zero))
+  end
+  if absent > 0 then
+    parts[#parts + 1] = ("%s of %s did not say"):format(count(absent), all == 1 and "1 reply"
+      or count(all) .. " replies") .. ": vLLM says it with --enable-prompt-tokens-details, SGLang with "
+      .. "--enable-cache-report"
+  end
+  return ("cached_tokens: %s."):format(table.concat(parts, "; "))
+end
+
 local function headline_notes(summary, names)
   local metrics, notes, refused = object(summary.metrics), {}, {}
   local function note(...)
@@ -155,18 +180,13 @@ local function headline_notes(summary, names)
     note("tpot and output_rate: %s %s left out, all %s events came in one read, with no time between them.",
       count(same_read), same_read == 1 and "reply is" or "replies are", same_read == 1 and "its" or "their")
   end
-  local cached = object(summary.cached)
-  if (num(at(metrics, "cached_ratio", "n")) or 0) > 0 then
-    note("cached_ratio: %s reported, %s zero, %s inferred zero; %s did not say.", count(cached.value),
-      count(cached.zero), count(cached.inferred_zero),
-      num(cached.absent) == 1 and "1 reply" or count(cached.absent) .. " replies")
-  end
+  notes[#notes + 1] = tables.cached_note(summary)
   return notes
 end
 
-local function headline(summary)
+local function headline(summary, run)
   local metrics = object(summary.metrics)
-  local names, rows = tables.headline_names(metrics), {}
+  local names, rows = tables.headline_names(metrics, at(run, "load", "kind") == "open"), {}
   for _, name in ipairs(names) do
     local row, scale, unit = metric_row(name, metrics[name])
     rows[#rows + 1] = row
@@ -234,6 +254,33 @@ end
 
 local MAX_REPLICAS = 24
 
+-- A policy that keeps sessions where they are splits few of them unevenly, and chance is enough of a
+-- reason while the split lies within what it does: the sum of (n − mean)²/mean, whose mean is replicas − 1.
+local function unevenness(summary, list)
+  local placed, sessions, low, high = object(summary.placements), 0, math.huge, 0
+  if placed.of ~= "sessions" or #list < 2 then
+    return nil
+  end
+  for _, r in ipairs(list) do
+    local n = num(r.sessions) or 0
+    sessions, low, high = sessions + n, math.min(low, n), math.max(high, n)
+  end
+  local mean, sum = sessions / #list, 0
+  if high - low < 2 or sessions == 0 then
+    return nil
+  end
+  for _, r in ipairs(list) do
+    sum = sum + ((num(r.sessions) or 0) - mean) ^ 2 / mean
+  end
+  local policies = object(summary.policies)
+  local policy = #policies == 1 and text(policies[1].policy) or "the policy"
+  if sum > #list - 1 + 3 * math.sqrt(2 * (#list - 1)) then
+    return ("%s over %s: more uneven than chance makes them."):format(policy, counted(sessions, "session"))
+  end
+  return ("%s over %s: uneven by chance; more sessions even it out, route.round_robin() or "
+    .. "route.least_inflight() split by request."):format(policy, counted(sessions, "session"))
+end
+
 local function replicas(summary)
   local list, rows, notes, refused = object(summary.replicas), {}, {}, {}
   for i, r in ipairs(list) do
@@ -243,16 +290,19 @@ local function replicas(summary)
     end
     local idle = r.requests == 0
     rows[i] = { tostring(r.id), { count(r.requests), mark = idle and "bad" or nil },
-      quantity(r.share, "ratio"), count(r.failed), count(r.ttft_n), quantity(r.ttft_p50, "s"),
+      quantity(r.share, "ratio"), count(r.sessions), count(r.failed), count(r.ttft_n),
+      quantity(r.ttft_p50, "s"),
       quantity(r.cached_ratio, "ratio"), count(r.output_tokens) }
     note_refused(r, { "ttft_p50" }, refused)
   end
   notes[#notes + 1] = next(refused) and refusal_note(refused) or nil
+  notes[#notes + 1] = unevenness(summary, list)
   return {
     title = "Replicas",
-    head = { "replica", "requests", "share", "failed", "n ttft", "ttft p50", "cached_ratio",
+    head = { "replica", "requests", "share", "sessions", "failed", "n ttft", "ttft p50", "cached_ratio",
       "output tokens" },
-    align = "lrrrrrrr",
+    align = "lrrrrrrrr",
+    optional = { 9, 5 },
     rows = rows,
     notes = notes,
   }
@@ -281,10 +331,22 @@ local function tags(summary)
     notes[#notes + 1] = ("… and %d more in summary.json."):format(more)
   end
   notes[#notes + 1] = next(refused) and refusal_note(refused) or nil
-  local left_out = object(summary.tags_left_out)
-  if #rows > 0 and #left_out > 0 then
-    notes[#notes + 1] = ("Left out, for their many values or as more than eight tags: %s"):format(
-      table.concat(left_out, ", ", 1, math.min(#left_out, 8)) .. (#left_out > 8 and " …" or ""))
+  local alike = {}
+  for _, r in ipairs(object(summary.tags)) do
+    if of_tag[r.tag] == 1 then
+      alike[#alike + 1] = ("%s = %s"):format(tostring(r.tag), text(r.value) or "(none)")
+    end
+  end
+  if #rows > 0 and #alike > 0 then
+    notes[#notes + 1] = ("The same for all requests: %s."):format(table.concat(alike, ", "))
+  end
+  for i, name in ipairs(object(summary.tags_left_out)) do
+    if i > 8 then
+      notes[#notes + 1] = ("… and %d more tags are left out."):format(#summary.tags_left_out - 8)
+      break
+    end
+    rows[#rows + 1] = { tostring(name), { "(left out: over 16 values, or beyond the first 8 tags)",
+      mark = "dim" } }
   end
   return {
     title = "By tag",
@@ -292,6 +354,38 @@ local function tags(summary)
       "cached_ratio" },
     align = "llrrrrrrrr",
     optional = { 9, 8 },
+    rows = rows,
+    notes = notes,
+  }
+end
+
+-- What the script recorded, by the tags it gave; a tag that has one value says nothing.
+local function own_by_tag(summary)
+  local rows, values, refused, more = {}, {}, {}, 0
+  local function key(r)
+    return tostring(r.metric) .. "\0" .. tostring(r.tag)
+  end
+  for _, r in ipairs(object(summary.value_tags)) do
+    values[key(r)] = (values[key(r)] or 0) + 1
+  end
+  for _, r in ipairs(object(summary.value_tags)) do
+    if values[key(r)] > 1 and #rows < MAX_TAG_ROWS then
+      local unit = text(r.unit)
+      rows[#rows + 1] = { { tostring(r.metric), code = true }, tostring(r.tag), tostring(r.value), count(r.n),
+        quantity(r.mean, unit), quantity(r.p50, unit), quantity(r.p95, unit), quantity(r.max, unit) }
+      for name, needs in pairs { p50 = 10, p95 = 100 } do
+        refused[name] = not num(r[name]) and needs or refused[name]
+      end
+    elseif values[key(r)] > 1 then
+      more = more + 1
+    end
+  end
+  local notes = { next(refused) and refusal_note(refused) or nil }
+  notes[#notes + 1] = more > 0 and ("… and %d more in summary.json."):format(more) or nil
+  return {
+    title = "Own metrics by tag",
+    head = { "metric", "tag", "value", "n", "mean", "p50", "p95", "max" },
+    align = "lllrrrrr",
     rows = rows,
     notes = notes,
   }
@@ -325,14 +419,15 @@ local function expectations(summary)
   for _, e in ipairs(object(summary.expectations)) do
     local met = e.met == true
     rows[#rows + 1] = { { met and "✓" or "✗", mark = met and "ok" or "bad" },
-      { text(e.text) or "", code = true }, text(e.shown) or quantity(e.value), num(e.n) and count(e.n) or "",
+      { text(e.text) or "", code = true }, text(e.shown) or quantity(e.value),
+      text(e.bound_shown) or "", num(e.n) and count(e.n) or "",
       text(e.reason) and e.reason ~= "" and e.reason or (met and "met" or "not met") }
   end
   return {
     title = "Expectations",
-    head = { "", "expectation", "value", "n", "verdict" },
-    align = "llrrl",
-    flexible = 5,
+    head = { "", "expectation", "value", "bound", "n", "verdict" },
+    align = "llrrrl",
+    flexible = 6,
     rows = rows,
   }
 end
@@ -377,11 +472,11 @@ local function validity(summary)
 end
 
 --- Every table that has a row, in the order of the report.
-function tables.sections(summary)
+function tables.sections(summary, run)
   local list = {}
-  for _, make in ipairs { expectations, headline, errors, turns, tags, replicas, script_checks,
+  for _, make in ipairs { expectations, headline, errors, turns, tags, own_by_tag, replicas, script_checks,
     validity } do
-    local section = make(summary)
+    local section = make(summary, object(run))
     if #section.rows > 0 then
       list[#list + 1] = section
     end

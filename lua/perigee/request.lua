@@ -48,7 +48,7 @@ local function number(value, what)
 end
 
 -- The options of the body, canonical once encoded. `fixed`: the answer has to have its declared
--- length. Returns them and max_tokens.
+-- length. Returns them, max_tokens, and the length when the server was told to give all of it.
 function request.body_options(sender, opts, where, fixed)
   local function get(name)
     return setting(sender, opts, name)
@@ -72,7 +72,9 @@ function request.body_options(sender, opts, where, fixed)
     end
     body[name] = value
   end
-  return body, max_tokens
+  local whole = body.ignore_eos == true and body.stop == nil and math.type(body.max_tokens) == "integer"
+    and body.max_tokens > 0
+  return body, max_tokens, whole and body.max_tokens or nil
 end
 
 -- Asks the policy where `prompt` goes; returns the fields of vu:http.
@@ -98,7 +100,8 @@ local function routed(sender, vu, prompt)
 end
 
 -- Sends `body`; `verb` is "http" or "try_http". `prompt` says what it is: api, turn, step, branch,
--- parent.
+-- parent, asked_tokens (the reply's declared length, where it has one); and what was done for it on this
+-- side: prompt_tokens, survived_tokens, render_ns, tokenize_ns, hash_ns.
 function request.send(sender, vu, verb, prompt, body, opts)
   local call = routed(sender, vu, prompt)
   call.method = "POST"
@@ -107,6 +110,9 @@ function request.send(sender, vu, verb, prompt, body, opts)
   call.headers = setting(sender, opts, "headers")
   call.timeout = setting(sender, opts, "timeout")
   call[setting(sender, opts, "stream") ~= false and "stream" or "api"] = prompt.api
+  call.asked_tokens = prompt.asked_tokens
+  call.prompt_tokens, call.survived_tokens = prompt.prompt_tokens, prompt.survived_tokens
+  call.render_ns, call.tokenize_ns, call.hash_ns = prompt.render_ns, prompt.tokenize_ns, prompt.hash_ns
   call.turn, call.step, call.branch, call.parent = prompt.turn, prompt.step, prompt.branch, prompt.parent
   return vu[verb](vu, call)
 end

@@ -102,6 +102,23 @@ int units_parse(const char *text, size_t len, enum units_kind want, double *valu
   return 0;
 }
 
+int units_parse_bound(const char *text, size_t len, enum units_kind want, double *value,
+                      struct err *err) {
+  enum units_kind unit;
+  int rc = units_parse(text, len, want, value, &unit, err);
+  if (rc || unit != UNITS_NONE || (*value >= 0 && *value <= 0))
+    return rc;
+  double x = *value;
+  if (want == UNITS_TIME)
+    return err_set(err, ERR_INVALID, "%g what? write %gms or %gs", x, x, x);
+  if (want == UNITS_BYTES)
+    return err_set(err, ERR_INVALID, "%g what? write %gB or %gKiB", x, x, x);
+  if (want == UNITS_RATIO && (x > 1 || x < -1))
+    return err_set(err, ERR_INVALID, "%g of what? a ratio is at most 1: write %g%% or %g", x, x,
+                   x / 100);
+  return 0;
+}
+
 void units_format_seconds(double s, char *out, size_t size) {
   double a = fabs(s);
   if (a < 0.9995e-3)

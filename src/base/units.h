@@ -22,6 +22,12 @@ enum units_kind {
 NODISCARD int units_parse(const char *text, size_t len, enum units_kind want, double *value,
                           enum units_kind *unit, struct err *err);
 
+/* The bound of an expectation, a check, an objective: a quantity that cannot be misread. "400" for
+ * a time or a size is an error ("400 what? write 400ms or 400s"), 0 is not; a ratio without % is at
+ * most 1. Other kinds: units_parse. */
+NODISCARD int units_parse_bound(const char *text, size_t len, enum units_kind want, double *value,
+                                struct err *err);
+
 /* A duration as a person writes it: "850 µs", "12.3 ms", "2.50 s", "3m 20s". out: 32 bytes. */
 void units_format_seconds(double seconds, char *out, size_t size);
 /* "1.2 KiB", "3.4 GiB". out: 32 bytes. */

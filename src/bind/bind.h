@@ -109,7 +109,8 @@ void bind_body_add(struct bind_body *b, struct blob *part); /* takes its own ref
  * - max_body (bytes), redirects (true: follow), compressed (true: accept)
  * - identity in the row: turn, step, branch, parent (default: the user's own branch and its
  *   parent's), tags {k = v} (over vu:tag's), policy, chosen (replica id), route_reason, fallback,
- *   prompt_tokens (our count: prompt_tokens_local), render_ns, tokenize_ns, hash_ns
+ *   prompt_tokens (our count: prompt_tokens_local), survived_tokens, render_ns, tokenize_ns,
+ *   hash_ns
  *
  * Result:
  * - always: status, headers (lower-case names), served (replica id or nil), e2e (seconds)

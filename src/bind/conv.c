@@ -3,38 +3,21 @@
  * Each message is one piece of canonical JSON, made when the message is added and shared by every
  * fork and request that needs it. A request's body is a head, those pieces and a tail: nothing of
  * the history is copied per turn. Turns, steps, branches and open tool calls are kept in Lua. */
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "bind/bind.h"
+#include "bind/conv.h"
 #include "bind/core.h"
 #include "bind/hold.h"
 #include "bind/rng.h"
 #include "bind/text.h"
 #include "text/json.h"
 
-#define CONV_TYPE "perigee.conv"
-
-enum role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL };
 static const char *const role_names[] = {"system", "user", "assistant", "tool", NULL};
 
-struct message {
-  struct blob *json; /* with a leading comma unless it is the first */
-  size_t text_bytes; /* of content, and of a call's name and arguments */
-  enum role role;
-};
-
-struct conv {
-  struct blob *head;  /* {"model":"…","messages":[ */
-  struct blob *tools; /* ,"tools":[…] or NULL */
-  struct message *messages;
-  size_t n, cap;
-  size_t text_bytes;
-  uint64_t key;     /* what scripted answers and call ids are drawn from … */
-  uint64_t answers; /* … together with how many assistant messages there were */
-};
-
-static struct conv *check_conv(lua_State *L, int index) {
+struct conv *conv_check(lua_State *L, int index) {
   return luaL_checkudata(L, index, CONV_TYPE);
 }
 
@@ -43,22 +26,31 @@ static void drop_messages(struct conv *c, size_t keep) {
     struct message *m = &c->messages[--c->n];
     c->text_bytes -= m->text_bytes;
     blob_unref(m->json);
+    conv_prepared_unref(m->prepared);
   }
 }
 
+/* What was made for a template is made again. */
+static void forget(struct conv_prepared **p) {
+  conv_prepared_unref(*p);
+  *p = NULL;
+}
+
 static int conv_gc(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   drop_messages(c, 0);
   mem_free(c->messages);
   blob_unref(c->head);
   blob_unref(c->tools);
+  conv_prepared_unref(c->prepared_tools);
+  conv_prompt_free(c);
   *c = (struct conv){0};
   return 0;
 }
 
 static void add_message(struct conv *c, struct blob *json, size_t text_bytes, enum role role) {
   MEM_GROW(c->messages, c->n, c->cap);
-  c->messages[c->n++] = (struct message){blob_ref(json), text_bytes, role};
+  c->messages[c->n++] = (struct message){blob_ref(json), text_bytes, role, NOT_COUNTED, NULL};
   c->text_bytes += text_bytes;
 }
 
@@ -144,7 +136,7 @@ static int conv_new(lua_State *L) {
 
 /* conv:fork(rng) -> conv that shares every message so far */
 static int conv_fork(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   struct rng *r = bind_check_rng(L, 2);
   struct conv *f = push_conv(L);
   f->key = split_key(r);
@@ -152,14 +144,19 @@ static int conv_fork(lua_State *L) {
   f->tools = c->tools ? blob_ref(c->tools) : NULL;
   f->cap = c->n + 8; /* a fork goes on */
   f->messages = mem_calloc(f->cap, sizeof *f->messages);
-  for (size_t i = 0; i < c->n; i++)
+  for (size_t i = 0; i < c->n; i++) {
     add_message(f, c->messages[i].json, c->messages[i].text_bytes, c->messages[i].role);
+    f->messages[i].tokens = c->messages[i].tokens;
+    f->messages[i].prepared = conv_prepared_ref(c->messages[i].prepared);
+  }
+  f->prepared_tools = conv_prepared_ref(c->prepared_tools);
+  conv_prompt_fork(c, f);
   return 1;
 }
 
 /* conv:add(role, text) */
 static int conv_add(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   enum role role = (enum role)luaL_checkoption(L, 2, NULL, role_names);
   struct text *node;
   struct blob *text = check_text(L, 3, "the message", &node);
@@ -177,7 +174,7 @@ static struct rng answer_rng(const struct conv *c) {
 
 /* conv:answer(tokens): a scripted answer of that many tokens */
 static int conv_answer(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   lua_Integer tokens = luaL_checkinteger(L, 2);
   luaL_argcheck(L, tokens >= 1 && tokens <= 1000000000, 2, "out of range");
   struct rng r = answer_rng(c);
@@ -211,7 +208,7 @@ static size_t put_call(struct buf *b, const char *id, size_t id_len, const char 
 
 /* conv:call(name, arguments_json) -> id: the assistant asks for a tool */
 static int conv_call(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   size_t name_len, arguments_len;
   const char *name = luaL_checklstring(L, 2, &name_len);
   const char *arguments = luaL_checklstring(L, 3, &arguments_len);
@@ -237,7 +234,7 @@ static const char *field(lua_State *L, int index, const char *name, size_t *len)
 
 /* conv:live(text or nil, {{id=, name=, arguments=}…}): what the model really said */
 static int conv_live(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   luaL_checktype(L, 3, LUA_TTABLE);
   struct buf *b = bind_hold_buf(L);
   size_t bytes = 0;
@@ -270,7 +267,7 @@ static int conv_live(lua_State *L) {
 
 /* conv:result(id, text): a tool's answer */
 static int conv_result(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   size_t id_len;
   const char *id = luaL_checklstring(L, 2, &id_len);
   struct text *node;
@@ -293,7 +290,7 @@ static MAY_RAISE struct message *check_message(lua_State *L, struct conv *c, int
 
 /* conv:edit(i, text): another content for message i; role, ids and calls stay */
 static int conv_edit(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   struct message *m = check_message(L, c, 2);
   struct text *node;
   struct blob *text = check_text(L, 3, "the new text", &node);
@@ -311,6 +308,8 @@ static int conv_edit(lua_State *L) {
   json_write(b, v);
   blob_unref(m->json);
   m->json = blob_from_buf(b);
+  m->tokens = NOT_COUNTED;
+  forget(&m->prepared);
   blob_count_in(m->json, bind_gen_tokens(L).count);
   m->text_bytes = m->text_bytes - before + text->len;
   c->text_bytes = c->text_bytes - before + text->len;
@@ -319,7 +318,7 @@ static int conv_edit(lua_State *L) {
 
 /* conv:truncate(n): keeps the first n messages */
 static int conv_truncate(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   lua_Integer n = luaL_checkinteger(L, 2);
   luaL_argcheck(L, n >= 0 && (size_t)n <= c->n, 2, "no such message");
   drop_messages(c, (size_t)n);
@@ -328,21 +327,21 @@ static int conv_truncate(lua_State *L) {
 
 /* conv:message(i) -> its JSON; conv:role(i) -> "user" … */
 static int conv_message(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   struct message *m = check_message(L, c, 2);
   size_t comma = m == c->messages ? 0 : 1;
   lua_pushlstring(L, m->json->data + comma, m->json->len - comma);
   return 1;
 }
 static int conv_role(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   lua_pushstring(L, role_names[check_message(L, c, 2)->role]);
   return 1;
 }
 
 /* conv:count(role) -> messages of that role */
 static int conv_count(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   enum role role = (enum role)luaL_checkoption(L, 2, NULL, role_names);
   lua_Integer n = 0;
   for (size_t i = 0; i < c->n; i++)
@@ -352,19 +351,61 @@ static int conv_count(lua_State *L) {
 }
 
 static int conv_len(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)check_conv(L, 1)->n);
+  lua_pushinteger(L, (lua_Integer)conv_check(L, 1)->n);
   return 1;
 }
 
 /* conv:text_bytes() -> bytes of message text, roles and JSON not counted */
 static int conv_text_bytes(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)check_conv(L, 1)->text_bytes);
+  lua_pushinteger(L, (lua_Integer)conv_check(L, 1)->text_bytes);
+  return 1;
+}
+
+static MAY_RAISE lua_Integer count_string(lua_State *L, struct gen_tokens t,
+                                          const struct value *v) {
+  return v && v->kind == VALUE_STRING ? bind_count_tokens(L, t, v->u.string.data, v->u.string.len)
+                                      : 0;
+}
+
+/* The text of a message: its content, and its calls' names and arguments. */
+static MAY_RAISE lua_Integer count_message(lua_State *L, struct gen_tokens t,
+                                           const struct message *m, bool first) {
+  struct value *v = bind_scratch_value(L);
+  struct err err;
+  if (json_parse(m->json->data + !first, m->json->len - !first, v, &err))
+    return luaL_error(L, "a message: %s", err.text);
+  lua_Integer n = count_string(L, t, value_get(v, "content"));
+  const struct value *calls = value_get(v, "tool_calls");
+  for (size_t i = 0; i < value_count(calls); i++) {
+    const struct value *function = value_get(value_at(calls, i), "function");
+    n += count_string(L, t, value_get(function, "name"));
+    n += count_string(L, t, value_get(function, "arguments"));
+  }
+  value_free(v);
+  return n;
+}
+
+/* conv:text_tokens() -> tokens of message text, roles, JSON and templates not counted */
+static int conv_text_tokens(lua_State *L) {
+  struct conv *c = conv_check(L, 1);
+  struct gen_tokens t = bind_gen_tokens(L);
+  lua_Integer n = 0;
+  if (!t.encoder)
+    n = (lua_Integer)floor((double)c->text_bytes / t.bytes_per_token + 0.5);
+  for (size_t i = 0; i < c->n && t.encoder; i++) {
+    struct message *m = &c->messages[i];
+    if (m->tokens == NOT_COUNTED)
+      m->tokens = count_message(L, t, m, i == 0);
+    n += m->tokens;
+  }
+  lua_pushinteger(L, n);
   return 1;
 }
 
 /* conv:set_tools(list or nil) */
 static int conv_set_tools(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
+  forget(&c->prepared_tools);
   if (lua_isnoneornil(L, 2)) {
     blob_unref(c->tools);
     c->tools = NULL;
@@ -381,9 +422,18 @@ static int conv_set_tools(lua_State *L) {
   return 0;
 }
 
+/* conv:tools() -> their JSON, or nil */
+static int conv_tools(lua_State *L) {
+  const struct conv *c = conv_check(L, 1);
+  if (!c->tools)
+    return 0;
+  lua_pushlstring(L, c->tools->data + CONV_TOOLS_KEY, c->tools->len - CONV_TOOLS_KEY);
+  return 1;
+}
+
 /* conv:body(options) -> body: the request of this moment */
 static int conv_body(lua_State *L) {
-  struct conv *c = check_conv(L, 1);
+  struct conv *c = conv_check(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   struct value *v = bind_hold_value(L);
   struct buf *options = bind_hold_buf(L), *tail = bind_hold_buf(L);
@@ -418,12 +468,21 @@ static MAY_RAISE struct conv *push_conv(lua_State *L) {
       {"count", conv_count},
       {"edit", conv_edit},
       {"fork", conv_fork},
+      {"hashes", conv_hashes},
       {"live", conv_live},
       {"message", conv_message},
+      {"prompt_body", conv_prompt_body},
+      {"prompt_ids", conv_prompt_ids},
+      {"prompt_sent", conv_prompt_sent},
+      {"prompt_text", conv_prompt_text},
+      {"prompt_tokens", conv_prompt_tokens},
+      {"render", conv_render},
       {"result", conv_result},
       {"role", conv_role},
       {"set_tools", conv_set_tools},
       {"text_bytes", conv_text_bytes},
+      {"text_tokens", conv_text_tokens},
+      {"tools", conv_tools},
       {"truncate", conv_truncate},
       {NULL, NULL},
   };
@@ -432,7 +491,8 @@ static MAY_RAISE struct conv *push_conv(lua_State *L) {
 }
 
 int luaopen_perigee_chat_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"new", conv_new}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"clock", conv_clock}, {"is_template", conv_is_template}, {"new", conv_new}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

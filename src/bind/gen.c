@@ -11,23 +11,34 @@
 
 #include <lauxlib.h>
 
+#include "bind/gentokens.h"
 #include "bind/hold.h"
 #include "bind/rng.h"
 #include "run/state.h"
 
-static const char tokens_key; /* its address names the setting in the registry */
+static const char tokens_key, costs_key; /* their addresses are registry keys */
 
 void bind_gen_set_tokens(lua_State *L, double bytes_per_token, bool exact) {
   assert(bytes_per_token > 0);
   struct gen_tokens *t = lua_newuserdatauv(L, sizeof *t, 0);
-  *t = (struct gen_tokens){bytes_per_token, exact, NULL};
+  *t = (struct gen_tokens){.bytes_per_token = bytes_per_token, .exact = exact};
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &tokens_key);
+}
+
+void bind_gen_set_encoder(lua_State *L, struct tokens_encoder *encoder) {
+  struct gen_costs *costs = lua_newuserdatauv(L, sizeof *costs, 0);
+  memset(costs, 0, sizeof *costs);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &costs_key);
+  struct gen_tokens *t = lua_newuserdatauv(L, sizeof *t, 0);
+  *t = (struct gen_tokens){
+      .bytes_per_token = GEN_BYTES_A_TOKEN, .exact = true, .encoder = encoder, .costs = costs};
   lua_rawsetp(L, LUA_REGISTRYINDEX, &tokens_key);
 }
 
 struct gen_tokens bind_gen_tokens(lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &tokens_key);
   const struct gen_tokens *t = lua_touserdata(L, -1);
-  struct gen_tokens result = t ? *t : (struct gen_tokens){1, true, NULL};
+  struct gen_tokens result = t ? *t : (struct gen_tokens){.bytes_per_token = 1, .exact = true};
   const struct state *s = state_of(L);
   result.count = s ? s->texts : NULL;
   lua_pop(L, 1);
@@ -35,7 +46,7 @@ struct gen_tokens bind_gen_tokens(lua_State *L) {
 }
 
 /* 256 words, so that eight random bits pick one. */
-static const char words[256][12] = {
+static const char words[TEXT_WORDS_COUNT][12] = {
     "about",    "above",   "across",   "after",     "again",     "against",  "almost",  "along",
     "already",  "also",    "although", "always",    "among",     "another",  "answer",  "around",
     "away",     "back",    "because",  "become",    "before",    "begin",    "behind",  "below",
@@ -71,13 +82,7 @@ static const char words[256][12] = {
 };
 
 /* One draw gives five words of 8 bits, each with 3 bits that end a sentence one time in eight. */
-struct word_source {
-  struct rng *rng;
-  uint64_t bits;
-  int left;
-};
-
-static unsigned next_word(struct word_source *w, bool *sentence_ends) {
+unsigned text_next_word(struct text_words *w, bool *sentence_ends) {
   if (w->left == 0) {
     w->bits = rng_u64(w->rng);
     w->left = 5;
@@ -89,7 +94,7 @@ static unsigned next_word(struct word_source *w, bool *sentence_ends) {
   return word;
 }
 
-static void put_word(struct buf *b, unsigned word, bool capital) {
+void text_put_word(struct buf *b, unsigned word, bool capital) {
   size_t start = b->len;
   buf_puts(b, words[word]);
   if (capital)
@@ -97,12 +102,12 @@ static void put_word(struct buf *b, unsigned word, bool capital) {
 }
 
 void text_write_bytes(struct buf *b, size_t n, struct rng *rng) {
-  struct word_source source = {.rng = rng};
+  struct text_words source = {.rng = rng};
   size_t end = b->len + n;
   bool capital = true, ends = false;
   while (b->len < end) {
-    unsigned word = next_word(&source, &ends);
-    put_word(b, word, capital);
+    unsigned word = text_next_word(&source, &ends);
+    text_put_word(b, word, capital);
     buf_puts(b, ends ? ". " : " ");
     capital = ends;
   }
@@ -113,12 +118,12 @@ void text_write_bytes(struct buf *b, size_t n, struct rng *rng) {
 }
 
 void text_write_words(struct buf *b, size_t n, struct rng *rng) {
-  struct word_source source = {.rng = rng};
+  struct text_words source = {.rng = rng};
   bool ends;
   for (size_t i = 0; i < n; i++) {
     if (i)
       buf_putc(b, ' ');
-    put_word(b, next_word(&source, &ends), false);
+    text_put_word(b, text_next_word(&source, &ends), false);
   }
 }
 
@@ -229,15 +234,28 @@ static int gen_pow(lua_State *L) {
   return 1;
 }
 
-/* tokens_of(bytes) -> tokens (estimated when the tokenizer is not known), exact */
-static int gen_tokens_of(lua_State *L) {
+/* count(text) -> its tokens (estimated when the tokenizer is not known), whether that is exact */
+static int gen_count(lua_State *L) {
   struct gen_tokens t = bind_gen_tokens(L);
-  lua_pushinteger(L, (lua_Integer)floor(luaL_checknumber(L, 1) / t.bytes_per_token + 0.5));
+  const struct blob *text = bind_text_blob(L, bind_check_text_node(L, 1, "gen.count: the text"));
+  lua_pushinteger(L, bind_count_tokens(L, t, text->data, text->len));
   lua_pushboolean(L, t.exact);
   return 2;
 }
 
+lua_Integer bind_count_tokens(lua_State *L, struct gen_tokens t, const char *text, size_t len) {
+  const struct tokens_options options = {.special = true};
+  struct err err;
+  size_t n = 0;
+  if (!t.encoder)
+    return (lua_Integer)floor((double)len / t.bytes_per_token + 0.5);
+  if (tokens_encoder_count(t.encoder, text, len, &options, &n, &err))
+    bind_raise(L, "counting tokens: %s", err.text);
+  return (lua_Integer)n;
+}
+
 static const luaL_Reg functions[] = {
+    {"count", gen_count},
     {"is_rng", gen_is_rng},
     {"is_text", gen_is_text},
     {"join", gen_join},
@@ -245,7 +263,6 @@ static const luaL_Reg functions[] = {
     {"pow", gen_pow},
     {"rng", gen_rng},
     {"tokens", gen_tokens_text},
-    {"tokens_of", gen_tokens_of},
     {"words", gen_words_text},
     {NULL, NULL},
 };

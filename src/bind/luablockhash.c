@@ -7,6 +7,7 @@
 #include "bind/bind.h"
 #include "bind/core.h"
 #include "bind/hold.h"
+#include "bind/luablockhash.h"
 #include "bind/text.h"
 #include "kv/blockhash_chain.h"
 
@@ -67,7 +68,7 @@ static MAY_RAISE bool add_input(lua_State *L, int index, const char *where,
 }
 
 /* The scheme's name, pushed, and the other options as a value held on the stack. */
-static MAY_RAISE const char *check_scheme(lua_State *L, int options, const struct value **others) {
+MAY_RAISE const char *bind_check_scheme(lua_State *L, int options, const struct value **others) {
   const char *name = BLOCKHASH_DEFAULT_SCHEME;
   *others = NULL;
   if (lua_isnoneornil(L, options))
@@ -101,7 +102,7 @@ static int blockhash_hash(lua_State *L) {
   const struct value *options;
   struct err err;
   lua_settop(L, 2);
-  const char *scheme = check_scheme(L, 2, &options);
+  const char *scheme = bind_check_scheme(L, 2, &options);
   struct hashes *h = new_hashes(L);
   int at = lua_gettop(L);
   if (blockhash_chain_open(scheme, options, &h->chain, &err))
@@ -110,6 +111,12 @@ static int blockhash_hash(lua_State *L) {
     return push_failure(L, &err);
   lua_pushvalue(L, at);
   return 1;
+}
+
+struct blockhash_chain *bind_push_hashes(lua_State *L, const struct blockhash_chain *chain) {
+  struct hashes *h = new_hashes(L);
+  h->chain = blockhash_chain_fork(chain);
+  return h->chain;
 }
 
 /* hashes:extend(tokens or text) -> itself; nil, message */

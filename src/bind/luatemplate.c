@@ -8,6 +8,7 @@
 #include "bind/bind.h"
 #include "bind/core.h"
 #include "bind/hold.h"
+#include "bind/luatemplate.h"
 #include "bind/text.h"
 #include "text/json.h"
 #include "text/template.h"
@@ -116,6 +117,16 @@ static int render_chat(const struct held_template *h, struct template_chat *chat
   if (!chat->special && h->special.kind == VALUE_OBJECT)
     chat->special = &h->special;
   return template_render_chat(tpl, chat, opts, out, err);
+}
+
+int bind_template_render(const struct held_template *h, struct template_chat *chat,
+                         const struct template_options *opts, struct buf *out, struct err *err) {
+  return render_chat(h, chat, opts, out, err);
+}
+
+const struct held_template *bind_test_template(lua_State *L, int index) {
+  const struct held_template *h = luaL_testudata(L, index, TEMPLATE);
+  return h && h->plain ? h : NULL;
 }
 
 static int render_row(const struct held_template *h, const struct value *row,

@@ -22,6 +22,7 @@
 #include "bind/shared.h"
 #include "io/loop.h"
 #include "run/fleet.h"
+#include "run/worker.h"
 
 /* Texts are made for the run's tokenizer: exact where it is known, else four bytes a token. */
 static int open_state(lua_State *L, const char *script_dir) {
@@ -29,7 +30,10 @@ static int open_state(lua_State *L, const char *script_dir) {
   bind_keep_stdout(L);
   const struct state *s = state_of(L);
   const struct fleet *f = s ? s->options.fleet : NULL;
-  if (f && f->tokenizer && strcmp(f->tokenizer, "bytes") == 0)
+  const struct worker *w = s ? s->options.worker : NULL;
+  if (w && w->encoder && w->tokens->kind != TOKENS_BYTES)
+    bind_gen_set_encoder(L, w->encoder);
+  else if (f && f->tokenizer && strcmp(f->tokenizer, "bytes") == 0)
     bind_gen_set_tokens(L, 1, true);
   else if (f)
     bind_gen_set_tokens(L, 4, false);

@@ -12,6 +12,7 @@
 #include "bind/text.h"
 #include "run/state.h"
 #include "text/json.h"
+#include "text/tokens.h"
 
 #define PROXY_TYPE "perigee.readonly"
 #define HOLD_TYPE "perigee.hold.shared"
@@ -352,6 +353,8 @@ static MAY_RAISE const char *push_key(lua_State *L, int index) {
   struct gen_tokens tokens = bind_gen_tokens(L);
   if (tokens.exact && tokens.bytes_per_token == 1)
     lua_pushvalue(L, index);
+  else if (tokens.encoder)
+    lua_pushfstring(L, "%s, for %s", lua_tostring(L, index), tokens.encoder->tokens->name);
   else
     lua_pushfstring(L, "%s, at %f bytes a token", lua_tostring(L, index),
                     (lua_Number)tokens.bytes_per_token);

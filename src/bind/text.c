@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "bind/bind.h"
 #include "bind/chunk.h"
+#include "bind/gentokens.h"
 #include "bind/hold.h"
 #include "run/state.h"
 
@@ -33,7 +34,7 @@ struct text *text_new_blob(struct blob *blob) {
 struct text *text_new_recipe(enum text_kind kind, double amount, const struct rng *rng) {
   struct text *t = node(kind);
   t->amount = amount;
-  t->most_bytes = amount * (kind == TEXT_TOKENS ? 4 : 16); /* no token or word has more */
+  t->most_bytes = amount * (kind == TEXT_TOKENS ? 12 : 16); /* no word has more */
   t->rng = *rng;
   return t;
 }
@@ -88,14 +89,15 @@ static void become_made(struct text *t, struct blob *blob, struct gen_tokens tok
   t->left = t->right = NULL;
 }
 
-static struct blob *make_joined(struct text *t, struct gen_tokens tokens) {
+static struct blob *make_joined(struct text *t, struct gen_tokens tokens, struct err *err) {
   struct text **stack = NULL;
   size_t n = 0, cap = 0;
   struct buf b;
   buf_init(&b, BUF_MAX_OWN);
+  bool failed = false;
   MEM_GROW(stack, n, cap);
   stack[n++] = t;
-  while (n > 0) {
+  while (n > 0 && !failed) {
     struct text *at = stack[--n];
     if (at->kind == TEXT_JOINED) {
       MEM_GROW(stack, n, cap);
@@ -103,12 +105,14 @@ static struct blob *make_joined(struct text *t, struct gen_tokens tokens) {
       MEM_GROW(stack, n, cap);
       stack[n++] = at->left;
     } else {
-      struct blob *part = text_blob(at, tokens);
-      buf_put(&b, part->data, part->len);
+      const struct blob *part = text_blob(at, tokens, err);
+      failed = !part;
+      if (part)
+        buf_put(&b, part->data, part->len);
     }
   }
   mem_free(stack);
-  struct blob *blob = blob_from_buf(&b);
+  struct blob *blob = failed ? NULL : blob_from_buf(&b);
   buf_free(&b);
   return blob;
 }
@@ -117,23 +121,34 @@ static size_t whole(double amount) {
   return amount < 1.5 ? 1 : (size_t)(amount + 0.5);
 }
 
-struct blob *text_blob(struct text *t, struct gen_tokens tokens) {
+static int write_recipe(const struct text *t, struct gen_tokens tokens, struct buf *b,
+                        struct err *err) {
+  struct rng rng = t->rng;
+  if (t->kind == TEXT_WORDS)
+    text_write_words(b, whole(t->amount), &rng);
+  else if (tokens.encoder)
+    return text_write_tokens(b, whole(t->amount), &rng, tokens.encoder, tokens.costs, err);
+  else
+    text_write_bytes(b, whole((double)whole(t->amount) * tokens.bytes_per_token), &rng);
+  return 0;
+}
+
+struct blob *text_blob(struct text *t, struct gen_tokens tokens, struct err *err) {
+  struct blob *made = NULL;
   if (t->kind == TEXT_MADE)
     return t->blob;
   if (t->kind == TEXT_JOINED) {
-    become_made(t, make_joined(t, tokens), tokens);
-    return t->blob;
+    made = make_joined(t, tokens, err);
+  } else {
+    struct buf b;
+    buf_init(&b, BUF_MAX_OWN);
+    if (write_recipe(t, tokens, &b, err) == 0)
+      made = blob_from_buf(&b);
+    buf_free(&b);
   }
-  struct buf b;
-  buf_init(&b, BUF_MAX_OWN);
-  struct rng rng = t->rng;
-  if (t->kind == TEXT_TOKENS)
-    text_write_bytes(&b, whole((double)whole(t->amount) * tokens.bytes_per_token), &rng);
-  else
-    text_write_words(&b, whole(t->amount), &rng);
-  become_made(t, blob_from_buf(&b), tokens);
-  buf_free(&b);
-  return t->blob;
+  if (made)
+    become_made(t, made, tokens);
+  return made;
 }
 
 /* The bytes that making it takes, in parts and whole; goes no further than `most`. */
@@ -175,7 +190,11 @@ struct blob *bind_text_blob(lua_State *L, struct text *t) {
   struct gen_tokens tokens = bind_gen_tokens(L);
   if (t->kind != TEXT_MADE)
     bind_reserve_text(L, bytes_to_make(t, tokens, TEXT_MAX_BYTES));
-  return text_blob(t, tokens);
+  struct err err;
+  struct blob *made = text_blob(t, tokens, &err);
+  if (!made)
+    bind_raise(L, "gen.text: %s", err.text);
+  return made;
 }
 
 /* ---- handles ---- */

@@ -10,6 +10,7 @@
 
 #include "base/blob.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/rng.h"
 #include "bind/gen.h"
 
@@ -40,8 +41,9 @@ MAY_RAISE struct text *text_join(lua_State *L, const char *what, struct text *le
                                  struct text *right);
 struct text *text_ref(struct text *t);
 void text_unref(struct text *t); /* NULL is allowed */
-/* The bytes, made now if need be; borrowed, lives as long as the node. */
-struct blob *text_blob(struct text *t, struct gen_tokens tokens);
+/* The bytes, made now if need be; borrowed, lives as long as the node. NULL with *err: there is no
+ * text of exactly that many tokens (gentokens.h). */
+struct blob *text_blob(struct text *t, struct gen_tokens tokens, struct err *err);
 
 /* The same for scripts, counted with the state's memory: raises when there is none left. The node
  * is held by the caller's stack. */

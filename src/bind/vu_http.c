@@ -26,6 +26,7 @@
 /* The options in order of their names; each has a slot on the stack. */
 enum option {
   O_API,
+  O_ASKED_TOKENS,
   O_BODY,
   O_BRANCH,
   O_CHOSEN,
@@ -47,6 +48,7 @@ enum option {
   O_SCHED,
   O_STEP,
   O_STREAM,
+  O_SURVIVED_TOKENS,
   O_TAGS,
   O_TIMEOUT,
   O_TOKENIZE_NS,
@@ -55,10 +57,11 @@ enum option {
   N_OPTIONS
 };
 static const char *const option_names[N_OPTIONS] = {
-    "api",           "body",      "branch",    "chosen",      "compressed",   "fallback", "hash_ns",
-    "headers",       "json",      "max_body",  "method",      "parent",       "path",     "policy",
-    "prompt_tokens", "redirects", "render_ns", "replica",     "route_reason", "sched",    "step",
-    "stream",        "tags",      "timeout",   "tokenize_ns", "turn",         "url"};
+    "api",      "asked_tokens", "body",        "branch",        "chosen",    "compressed",
+    "fallback", "hash_ns",      "headers",     "json",          "max_body",  "method",
+    "parent",   "path",         "policy",      "prompt_tokens", "redirects", "render_ns",
+    "replica",  "route_reason", "sched",       "step",          "stream",    "survived_tokens",
+    "tags",     "timeout",      "tokenize_ns", "turn",          "url"};
 
 /* The stack while a request is made and waited for. */
 enum { AT_VU = 1, AT_OPTIONS = 2, AT_OP = 3, AT_SLOTS = 4, AT_TOP = AT_SLOTS + N_OPTIONS };
@@ -379,6 +382,8 @@ static MAY_RAISE void fill_sample(lua_State *L, struct http_op *op, const char *
       (int32_t)count_option(L, O_PARENT, 0, given(L, O_BRANCH) ? -1 : vu->parent_branch, what);
   s->tags = vu_tags_json(L, vu, SLOT(O_TAGS), what);
   s->prompt_tokens_local = count_option(L, O_PROMPT_TOKENS, 0, SAMPLE_ABSENT, what);
+  s->asked_tokens = count_option(L, O_ASKED_TOKENS, 1, SAMPLE_ABSENT, what);
+  s->survived_tokens = count_option(L, O_SURVIVED_TOKENS, 0, SAMPLE_ABSENT, what);
   s->render_ns = count_option(L, O_RENDER_NS, 0, SAMPLE_ABSENT, what);
   s->tokenize_ns = count_option(L, O_TOKENIZE_NS, 0, SAMPLE_ABSENT, what);
   s->hash_ns = count_option(L, O_HASH_NS, 0, SAMPLE_ABSENT, what);

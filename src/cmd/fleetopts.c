@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
@@ -223,9 +224,9 @@ static int take_tls(const struct value *tls, struct fleet *f, struct err *err) {
 }
 
 static int take_file(const struct value *file, struct fleet *f, struct err *err) {
-  static const char *const known[] = {"replicas", "gateway", "model", "tokenizer",
-                                      "tenant",   "headers", "tls"};
-  static const char *const later[] = {"lookup", "template", "hash_scheme", "block_size"};
+  static const char *const known[] = {"replicas", "gateway",  "model",   "tokenizer", "family",
+                                      "tenant",   "template", "headers", "tls"};
+  static const char *const later[] = {"lookup", "hash_scheme", "block_size"};
   for (size_t i = 0; i < file->u.object.n; i++) {
     const char *key = file->u.object.pairs[i].key;
     for (size_t j = 0; j < ARRAY_LEN(later); j++)
@@ -246,6 +247,10 @@ static int take_file(const struct value *file, struct fleet *f, struct err *err)
     rc = take_text(file, "model", &f->model, err);
   if (!rc)
     rc = take_text(file, "tokenizer", &f->tokenizer, err);
+  if (!rc)
+    rc = take_text(file, "family", &f->family, err);
+  if (!rc)
+    rc = take_text(file, "template", &f->template, err);
   if (!rc)
     rc = take_text(file, "tenant", &f->tenant, err);
   if (!rc && (v = value_get(file, "headers")))
@@ -307,6 +312,18 @@ int fleet_options_check(const struct fleet *f, struct err *err) {
   return rc;
 }
 
+/* The tokenizer is loaded here, so that a wrong name is found before anything is started. */
+static int check_tokens(const struct fleet_options *o, struct fleet *f, struct err *err) {
+  if (f->family && !f->tokenizer)
+    return err_set(err, ERR_INVALID, "--family says whose rank file --tokenizer is; give both");
+  if (f->template && strcmp(f->template, "harmony") != 0 && access(f->template, R_OK))
+    return err_set(err, ERR_NOT_FOUND, "%s: cannot read %s: %s",
+                   o->template ? "--template" : "template", f->template, strerror(errno));
+  if (fleet_load_tokens(f, err))
+    return err_prefix(err, "%s", o->tokenizer ? "--tokenizer" : "tokenizer");
+  return 0;
+}
+
 int fleet_options_build(const struct fleet_options *o, struct fleet *f, struct err *err) {
   int rc = 0;
   if (o->api_key_env && o->api_key_file)
@@ -329,6 +346,8 @@ int fleet_options_build(const struct fleet_options *o, struct fleet *f, struct e
     rc = add_key(f, o, err);
   replace(&f->model, o->model);
   replace(&f->tokenizer, o->tokenizer);
+  replace(&f->family, o->family);
+  replace(&f->template, o->template);
   replace(&f->tenant, o->tenant);
   replace(&f->ca_file, o->ca_file);
   replace(&f->cert_file, o->cert_file);
@@ -341,9 +360,7 @@ int fleet_options_build(const struct fleet_options *o, struct fleet *f, struct e
   }
   f->insecure = f->insecure || o->insecure;
   f->http2 = f->http2 || o->http2;
-  if (!rc && f->tokenizer && strcmp(f->tokenizer, "bytes") != 0)
-    rc = err_set(err, ERR_UNSUPPORTED,
-                 "--tokenizer %s: this version knows \"bytes\" alone (one byte, one token)",
-                 f->tokenizer);
+  if (!rc)
+    rc = check_tokens(o, f, err);
   return rc ? rc : check_tls_files(o, f, err);
 }

@@ -9,7 +9,7 @@
 #include "run/fleet.h"
 
 struct fleet_options {
-  const char *fleet_file, *gateway, *model, *tokenizer, *tenant;
+  const char *fleet_file, *gateway, *model, *tokenizer, *family, *template, *tenant;
   const char *api_key_env, *api_key_file;
   const char *ca_file, *cert_file, *key_file, *proxy;
   struct options_list replicas, metrics, headers;
@@ -30,7 +30,13 @@ struct fleet_options {
       {"--model", "NAME", OPTIONS_TEXT, offsetof(type, field.model),                               \
        "the model to ask for (default: the first one that /v1/models lists)"},                     \
       {"--tokenizer", "NAME", OPTIONS_TEXT, offsetof(type, field.tokenizer),                       \
-       "how tokens are counted on this side: bytes (the built-in fleet's; one byte, one token)"},  \
+       "the model's tokenizer: a tokenizer.json or its folder, a tiktoken rank file, a name that " \
+       "`make deps` fetched (qwen3), or bytes (the built-in fleet's; one byte, one token)"},       \
+      {"--family", "NAME", OPTIONS_TEXT, offsetof(type, field.family),                             \
+       "whose rank file --tokenizer is: cl100k_base, o200k_base, o200k_harmony, llama4, kimi_k2"}, \
+      {"--template", "PATH", OPTIONS_TEXT, offsetof(type, field.template),                         \
+       "the model's chat template: a file, or the folder of its tokenizer_config.json; harmony "   \
+       "is gpt-oss's own format"},                                                                 \
       {"--tenant", "NAME", OPTIONS_TEXT, offsetof(type, field.tenant),                             \
        "the tenant that routers are told"},                                                        \
       {"--header", "LINE", OPTIONS_LIST, offsetof(type, field.headers),                            \

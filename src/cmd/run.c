@@ -97,6 +97,10 @@ static int find_fleet(struct runjob *job, struct err *err) {
   if (rc)
     return rc;
   const struct run_options *o = &job->options;
+  if (o->verify && !(job->fleet.tokenizer && job->fleet.template))
+    return err_set(err, ERR_INVALID,
+                   "--verify counts prompts with --tokenizer and --template; give both");
+  job->fleet.verify = o->verify;
   bool given = job->fleet.n_replicas || job->fleet.gateway || o->sim;
   if (!given && job->plan.n_targets && (o->profile || o->sim_sets.n || o->faults.n || o->truth))
     return err_set(err, ERR_INVALID,
@@ -323,7 +327,7 @@ static int prepare(struct runjob *job, struct err *err) {
     return cmd_fail("run", rc == ERR_INVALID ? EXIT_USAGE : 1, err);
   if (!own && !job->options.no_preflight && probe_fleet(&job->fleet, err))
     return cmd_fail("run", 1, err);
-  if (open_results(job, err))
+  if (fleet_load_tokens(&job->fleet, err) || open_results(job, err))
     return cmd_fail("run", 1, err);
   return -1;
 }

@@ -44,12 +44,15 @@ static struct value build_summary(struct runjob *job) {
   return summary_build(table, &options);
 }
 
-/* Expectations that are Lua functions see the summary so far. */
+/* Expectations that are Lua functions see the summary so far; the list ends in the order of the
+ * plan. */
 static void judge_functions(struct runjob *job, struct value *summary) {
-  struct value *list = value_get(summary, "expectations");
-  for (size_t i = 0; i < job->plan.n_expect; i++) {
-    if (job->plan.expect[i].text)
+  struct value *texts = value_get(summary, "expectations"), ordered = value_array();
+  for (size_t i = 0, next = 0; i < job->plan.n_expect; i++) {
+    if (job->plan.expect[i].text) {
+      value_push(&ordered, value_copy(value_at(texts, next++)));
       continue;
+    }
     bool met = false;
     struct err err = {0};
     struct buf text;
@@ -63,9 +66,10 @@ static void judge_functions(struct runjob *job, struct value *summary) {
     value_set(&e, "value", value_null());
     value_set(&e, "reason",
               rc ? value_cstring(err.text) : value_string(text.data ? text.data : "", text.len));
-    value_push(list, e);
+    value_push(&ordered, e);
     buf_free(&text);
   }
+  value_set(summary, "expectations", ordered);
 }
 
 /* Checks that broken replies break, whoever measures. */

@@ -33,6 +33,10 @@ static const struct options_spec specs[] = {
     {"--itl", NULL, OPTIONS_FLAG, AT(itl), "keep every gap between output events in samples.jsonl"},
     {"--precise", NULL, OPTIONS_FLAG, AT(precise),
      "spin for the last 50 us before each due time (uses the whole core)"},
+    {"--verify", NULL, OPTIONS_FLAG, AT(verify),
+     "count the tokens of each chat prompt on this side too (prompt_tokens_local): needs "
+     "--tokenizer "
+     "and --template"},
     {"--limit", "CHECK=VALUE", OPTIONS_LIST, AT(limits),
      "limit of a validity check, such as loop_lag_p99=50ms (a name that there is not lists all)"},
     {"--runaway", "TIME", OPTIONS_SECONDS, AT(runaway_s),

@@ -19,7 +19,7 @@ struct run_options {
   const char *label, *out, *exit_codes;
   int64_t seed, workers, max_users;
   double runaway_s;
-  bool precise, itl, json, plan, quiet, verbose, no_preflight, no_kernel_stamps;
+  bool precise, verify, itl, json, plan, quiet, verbose, no_preflight, no_kernel_stamps;
 };
 
 extern const struct options_command run_command;

@@ -101,8 +101,9 @@ static uint64_t hash_output(const struct openai_result *result) {
 
 /* Adds what the client's own tokenizer makes of the output: the whole, and with `bytes` (where a
  * token never spans two events) each event that the server gave no count for. */
-static void count_locally(struct sample *s, const struct tokens *t, struct openai_result *result) {
-  if (!t || !result->output_events)
+static void count_locally(struct sample *s, struct tokens_encoder *e,
+                          struct openai_result *result) {
+  if (!e || !result->output_events)
     return;
   struct buf text;
   buf_init(&text, BUF_MAX_OWN);
@@ -114,10 +115,10 @@ static void count_locally(struct sample *s, const struct tokens *t, struct opena
     buf_put(&text, result->tool_calls[i].arguments.data, result->tool_calls[i].arguments.len);
   }
   size_t n = 0;
-  if (tokens_count(t, text.len ? text.data : "", text.len, NULL, &n, NULL) == 0)
+  if (tokens_encoder_count(e, text.len ? text.data : "", text.len, NULL, &n, NULL) == 0)
     s->output_tokens_local = (int64_t)n;
   buf_free(&text);
-  for (size_t i = 0; i < result->n_outputs && t->kind == TOKENS_BYTES; i++)
+  for (size_t i = 0; i < result->n_outputs && e->tokens->kind == TOKENS_BYTES; i++)
     if (result->outputs[i].tokens < 0 && result->outputs[i].text_len <= INT32_MAX)
       result->outputs[i].tokens = (int32_t)result->outputs[i].text_len;
 }

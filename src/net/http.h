@@ -16,7 +16,7 @@
 #include "out/recorder.h"
 #include "text/openai.h"
 
-struct tokens; /* text/tokens.h */
+struct tokens_encoder; /* text/tokens.h */
 struct http_client;
 struct http_target;
 
@@ -32,7 +32,7 @@ struct http_client_options {
   bool kernel_stamps;  /* SO_TIMESTAMPING */
   bool keep_gaps;      /* fill sample.gaps_ns (needed for itl; on in runs) */
   /* Counts output tokens on this side too; NULL: the server's counts alone. Borrowed. */
-  const struct tokens *tokens;
+  struct tokens_encoder *tokens;
 };
 
 struct http_client *http_client_new(const struct http_client_options *options, struct err *err);

@@ -11,18 +11,20 @@
 #include "out/table.h"
 
 enum check_id {
-  CHECK_SCHEDULE_LAG,        /* schedule_lag_p99: sessions start late (open load) */
-  CHECK_WAKE_LAG,            /* wake_lag_p99: timers fire late */
-  CHECK_LOOP_LAG,            /* loop_lag_p99: one wake-up keeps the loop busy */
-  CHECK_STALLED_TIME,        /* stalled_time: share of the window in which a worker stood still */
-  CHECK_WORKER_CPU,          /* worker_cpu: the busiest worker's share of a core */
-  CHECK_MEASUREMENT_ERROR,   /* measurement_error_p99: read − kernel stamp */
-  CHECK_COALESCED,           /* coalesced_events: output events that shared a read */
-  CHECK_EMPTY_200,           /* empty_200: status 200 without a byte of answer */
-  CHECK_MISSING_USAGE,       /* missing_usage: ok replies without token counts */
-  CHECK_IMPOSSIBLE_USAGE,    /* impossible_usage: ok replies whose token counts cannot be true */
+  CHECK_SCHEDULE_LAG,      /* schedule_lag_p99: sessions start late (open load) */
+  CHECK_WAKE_LAG,          /* wake_lag_p99: timers fire late */
+  CHECK_LOOP_LAG,          /* loop_lag_p99: one wake-up keeps the loop busy */
+  CHECK_STALLED_TIME,      /* stalled_time: share of the window in which a worker stood still */
+  CHECK_WORKER_CPU,        /* worker_cpu: the busiest worker's share of a core */
+  CHECK_MEASUREMENT_ERROR, /* measurement_error_p99: of the stamps that figures are made of */
+  CHECK_READ_LAG,          /* read_lag_p99: read − received by the kernel, which no figure has */
+  CHECK_COALESCED,         /* coalesced_events: output events that shared a read */
+  CHECK_EMPTY_200,         /* empty_200: status 200 without a byte of answer */
+  CHECK_MISSING_USAGE,     /* missing_usage: ok replies without token counts */
+  CHECK_IMPOSSIBLE_USAGE,  /* impossible_usage: ok replies whose token counts cannot be true */
   CHECK_INCOMPLETE_REQUESTS, /* incomplete_requests: cut off at the end, so never judged */
   CHECK_INCOMPLETE_SESSIONS, /* incomplete_sessions: the same of sessions */
+  CHECK_SHORT_ANSWERS,       /* short_answers: fewer tokens than the reply was told to have */
   CHECK_CLOCK_STEP,          /* clock_step: wall clock against monotonic clock */
   CHECK_DESCRIPTORS,         /* descriptors: the limit of open files or ports was hit */
   CHECK_USAGE_VS_LOCAL,      /* usage_vs_local: counts differ although the tokenizer is exact */
@@ -31,6 +33,9 @@ enum check_id {
   CHECK_LOST_WORKERS,        /* lost_workers: threads that did not come back from a script */
   CHECK_COUNT
 };
+
+/* A replica without a request is judged where chance leaves it out less often than this. */
+#define CHECKS_IDLE_CHANCE 1e-4
 
 struct checks_limits {
   double limit[CHECK_COUNT]; /* base units: seconds, ratios, counts */

@@ -123,7 +123,8 @@ static int read_arm_and_metric(struct parser *p, struct expect_term *term) {
       return FAIL(p, start, "expected a metric after \"%s.\", found %s", term->filter.arm,
                   found(p, seen));
   }
-  if (metrics_require(p->metrics, word, &term->metric, p->err))
+  if (metrics_require(p->metrics, word, &term->metric, p->err) ||
+      metrics_available(term->metric, p->err))
     rc = fail_at(p, start);
   mem_free(word);
   return rc;
@@ -238,6 +239,27 @@ static int check_filter(struct parser *p, const struct expect_term *term) {
   return 0;
 }
 
+/* "e2e p50{tier=paid}": the braces belong to the metric. */
+static int check_tags_place(struct parser *p, const struct expect_term *term) {
+  size_t at = p->at;
+  while (isspace((unsigned char)p->text[at]))
+    at++;
+  const char *close = p->text[at] == '{' ? strchr(p->text + at, '}') : NULL;
+  if (p->text[at] != '{')
+    return 0;
+  if (!close)
+    return FAIL(p, at, "tags go after the metric: %s{tag=value}", term->metric->name);
+  size_t name = term->column;
+  while (is_word_byte(p->text[name]) || p->text[name] == '.' || p->text[name] == '-')
+    name++;
+  size_t stat = term->end;
+  while (stat > name && !isspace((unsigned char)p->text[stat - 1]) && p->text[stat - 1] != '}')
+    stat--;
+  return FAIL(p, at, "tags go after the metric: %.*s%.*s %.*s", (int)(name - term->column),
+              p->text + term->column, (int)(close + 1 - (p->text + at)), p->text + at,
+              (int)(term->end - stat), p->text + stat);
+}
+
 static int read_term(struct parser *p, struct expect_term *term) {
   skip_spaces(p);
   term->column = p->at;
@@ -250,6 +272,8 @@ static int read_term(struct parser *p, struct expect_term *term) {
   skip_spaces(p);
   rc = read_stat(p, term);
   term->end = p->at;
+  if (!rc)
+    rc = check_tags_place(p, term);
   return rc ? rc : check_filter(p, term);
 }
 
@@ -282,7 +306,7 @@ static int read_quantity(struct parser *p, const char *what, enum units_kind kin
     return FAIL(p, p->at, "expected a quantity such as 400ms, found %s", found(p, seen));
   bool percent = p->text[end - 1] == '%';
   *relative = may_relate && percent && kind != UNITS_RATIO;
-  if (units_parse(p->text + p->at, len, *relative ? UNITS_RATIO : kind, out, NULL, p->err)) {
+  if (units_parse_bound(p->text + p->at, len, *relative ? UNITS_RATIO : kind, out, p->err)) {
     err_prefix(p->err, "bound on %s", what);
     return fail_at(p, p->at);
   }

@@ -57,6 +57,9 @@ struct expect_result {
 void expect_eval(const struct expect *e, const struct table *t, const struct metrics *metrics,
                  uint64_t seed, struct expect_result *out);
 
+/* "<", "<=", …: the bound as it was understood is written behind it. */
+const char *expect_op_text(enum expect_op op);
+
 /* A quantity for a person: "412 ms", "97.3 %", "12.5/s", "812 tokens". out: 48 bytes. `unit` is a
  * word to put after plain numbers, NULL = none. */
 void expect_format(double x, enum units_kind kind, const char *unit, char *out, size_t size);

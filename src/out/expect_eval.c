@@ -9,14 +9,43 @@
 #include "base/mem.h"
 #include "out/bootstrap.h"
 #include "out/expect.h"
+#include "out/goodput.h"
 #include "out/series.h"
 #include "out/stats.h"
 
 static const char *const op_text[] = {"<", "<=", ">", ">=", "="};
 
+/* Three digits that mean something, as perigee.report_text writes them. */
+static void write_figure(double x, char *out, size_t size) {
+  double a = fabs(x);
+  if (a < 5e-10)
+    snprintf(out, size, "0");
+  else if (a >= 99.95)
+    snprintf(out, size, "%.0f", x);
+  else
+    snprintf(out, size,
+             a >= 9.995    ? "%.1f"
+             : a >= 0.9995 ? "%.2f"
+             : a >= 0.01   ? "%.3f"
+                           : "%.2g",
+             x);
+  size_t n = strlen(out); /* "5" and "2.5", not "5.00" and "2.50" */
+  if (!strchr(out, '.') || strchr(out, 'e'))
+    return;
+  while (out[n - 1] == '0')
+    out[--n] = '\0';
+  if (out[n - 1] == '.')
+    out[n - 1] = '\0';
+}
+
+const char *expect_op_text(enum expect_op op) {
+  return op_text[op];
+}
+
 void expect_format(double x, enum units_kind kind, const char *unit, char *out, size_t size) {
+  char figure[40];
   if (!isfinite(x)) {
-    snprintf(out, size, "—");
+    snprintf(out, size, "%s", isnan(x) ? "—" : x > 0 ? "∞" : "−∞");
     return;
   }
   switch (kind) {
@@ -27,16 +56,39 @@ void expect_format(double x, enum units_kind kind, const char *unit, char *out, 
     units_format_bytes(x, out, size);
     return;
   case UNITS_RATIO:
-    snprintf(out, size, "%.4g %%", x * 100);
+    write_figure(x * 100, figure, sizeof figure);
+    snprintf(out, size, "%s %%", figure);
     return;
   case UNITS_RATE:
-    snprintf(out, size, "%.4g/s", x);
+    write_figure(x, figure, sizeof figure);
+    snprintf(out, size, "%s/s", figure);
     return;
   case UNITS_NONE:
   case UNITS_ANY:
     break;
   }
-  snprintf(out, size, "%.6g%s%s", x, unit ? " " : "", unit ? unit : "");
+  write_figure(x, figure, sizeof figure);
+  snprintf(out, size, "%s%s%s", figure, unit ? " " : "", unit ? unit : "");
+}
+
+/* All digits there are, in the unit that people would write it in. */
+static void format_exactly(double x, enum units_kind kind, const char *unit, char *out,
+                           size_t size) {
+  double a = fabs(x);
+  if (kind == UNITS_TIME)
+    snprintf(out, size, "%.9g %s",
+             a >= 1      ? x
+             : a >= 1e-3 ? x * 1e3
+                         : x * 1e6,
+             a >= 1      ? "s"
+             : a >= 1e-3 ? "ms"
+                         : "µs");
+  else if (kind == UNITS_RATIO)
+    snprintf(out, size, "%.9g %%", x * 100);
+  else if (kind == UNITS_RATE)
+    snprintf(out, size, "%.9g/s", x);
+  else
+    snprintf(out, size, "%.9g%s%s", x, unit ? " " : "", unit ? unit : "");
 }
 
 /* A metric's unit behind plain numbers, where it reads well: "812 tokens", but not "3 ratio". */
@@ -54,27 +106,80 @@ struct term_value {
   char why[240]; /* why there is no value; "" when there is one */
 };
 
+/* Good generation requests that match the term, and those of them that lack what its metric is made
+ * of. */
+struct lacking {
+  uint64_t ok, not_streamed, no_cached;
+};
+
+static struct lacking count_lacking(const struct filter_use *use, const struct table *t) {
+  struct lacking n = {0};
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if (!(r->flags & ROW_MEASURED) || !(r->flags & ROW_GENERATION) || r->error != SAMPLE_OK ||
+        !filter_match_row(use, r))
+      continue;
+    n.ok++;
+    n.not_streamed += !(r->flags & ROW_STREAMED);
+    n.no_cached += r->cached_state == CACHED_ABSENT;
+  }
+  return n;
+}
+
+/* Why nothing that was measured has the metric: what the replies lack, and who could say it. */
+static void explain_lack(const struct expect_term *term, const struct table *t,
+                         const struct metrics *metrics, const struct filter_use *use, char *out,
+                         size_t size) {
+  const struct metric *metric = term->metric;
+  struct lacking n = count_lacking(use, t);
+  unsigned long long ok = n.ok;
+  const char *these = term->filter.n || term->filter.arm ? " with these tags" : "";
+  if ((metric->id == METRIC_CACHED_TOKENS || metric->id == METRIC_CACHED_RATIO) && n.no_cached)
+    snprintf(out, size,
+             "no data: cached_tokens: %llu of %llu replies%s did not say; vLLM says it with "
+             "--enable-prompt-tokens-details, SGLang with --enable-cache-report",
+             (unsigned long long)n.no_cached, ok, these);
+  else if (metric->id == METRIC_GOODPUT && metrics->n_slos && ok) {
+    struct goodput_counts c;
+    char why[160];
+    goodput_count(&c, t, metrics, use);
+    goodput_explain(metrics, &c, why, sizeof why);
+    goodput_free(&c);
+    snprintf(out, size, "no data: %s", why);
+  } else if (metric->failures_beside && n.not_streamed && n.not_streamed == n.ok)
+    snprintf(out, size,
+             "no data: %s needs event streams; replies%s were not streamed (%llu of %llu)",
+             metric->name, these, (unsigned long long)n.not_streamed, ok);
+  else if (metric->needs && (ok || metric->domain != METRIC_OF_REQUEST))
+    snprintf(out, size, "no data: %s needs %s", metric->name, metric->needs);
+  else if (metric->domain == METRIC_OF_SESSION)
+    snprintf(out, size, "no data: no measured session%s ended%s", these,
+             metric->indicator ? "" : " well");
+  else if (metric->indicator)
+    snprintf(out, size, "no data: no measured request%s ended", these);
+  else if (!ok)
+    snprintf(out, size, "no data: no measured request%s ended well", these);
+  else if (metric->domain == METRIC_OF_GAP)
+    snprintf(out, size, "no data: no reply%s has two output events%s", these,
+             metric->id == METRIC_ITL_TOKEN ? " with known tokens" : "");
+  else
+    snprintf(out, size, "no data: no measured request%s has a value for %s", these, metric->name);
+}
+
 /* Why a series is empty, in the words of who wrote the expectation. */
-static void explain_empty(const struct expect_term *term, const struct table *t, char *out,
-                          size_t size) {
+static void explain_empty(const struct expect_term *term, const struct table *t,
+                          const struct metrics *metrics, char *out, size_t size) {
   struct filter_use use;
   filter_use_init(&use, &term->filter, t);
   const char *near, *tag = filter_unknown_tag(&use, &near);
-  if (term->metric->domain == METRIC_LATER)
-    snprintf(out, size, "no data: %s needs %s, which this run has not", term->metric->name,
-             term->metric->needs);
-  else if (tag && near)
+  if (tag && near)
     snprintf(out, size, "no data: nothing has the tag \"%s\" (did you mean \"%s\"?)", tag, near);
   else if (tag)
     snprintf(out, size, "no data: nothing has the tag \"%s\"", tag);
   else if (use.no_arm)
     snprintf(out, size, "no data: the arm \"%s\" has measured nothing", term->filter.arm);
-  else if (term->filter.n)
-    snprintf(out, size, "no data: nothing measured has %s and these tags", term->metric->name);
-  else if (term->metric->needs)
-    snprintf(out, size, "no data: %s needs %s", term->metric->name, term->metric->needs);
   else
-    snprintf(out, size, "no data: nothing measured has %s", term->metric->name);
+    explain_lack(term, t, metrics, &use, out, size);
   filter_use_free(&use);
 }
 
@@ -84,14 +189,13 @@ static void evaluate(const struct expect_term *term, const struct table *t,
   series_collect(&out->series, t, metrics, term->metric, &term->filter);
   series_sort(&out->series);
   uint64_t n = out->series.n, needs = stats_quantile_needs(term->p);
-  bool empty = term->metric->domain == METRIC_LATER ||
-               (!n && term->stat != STAT_COUNT && term->stat != STAT_RATE);
+  bool empty = !n && term->stat != STAT_COUNT && term->stat != STAT_RATE;
   if (out->series.hist && term->filter.n) {
     snprintf(out->why, sizeof out->why,
              "no data: too many gaps to keep each with its tags (over %zu); ask without tags",
              t->max_gaps);
   } else if (empty) {
-    explain_empty(term, t, out->why, sizeof out->why);
+    explain_empty(term, t, metrics, out->why, sizeof out->why);
   } else if (term->stat == STAT_COUNT) {
     out->value = series_stat(&out->series, term->metric, STAT_COUNT, 0);
   } else if (term->stat == STAT_RATE) {
@@ -143,8 +247,8 @@ static void judge_bound(const struct expect *e, const struct term_value *left,
   format(e, out->bound, b, sizeof b);
   format(e, right->value, other, sizeof other);
   if (strcmp(a, b) == 0) { /* they differ where people's units round */
-    snprintf(a, sizeof a, "%.9g", out->value);
-    snprintf(b, sizeof b, "%.9g", out->bound);
+    format_exactly(out->value, e->kind, unit_of(e), a, sizeof a);
+    format_exactly(out->bound, e->kind, unit_of(e), b, sizeof b);
   }
   if (e->has_right && (e->factor < 1 || e->factor > 1 || e->bound < 0 || e->bound > 0))
     snprintf(out->reason, sizeof out->reason, "%s is not %s %s (the other side is %s)", a,
@@ -233,6 +337,24 @@ static void judge_equivalence(const struct expect *e, const struct table *t,
   mem_free(diff);
 }
 
+/* A goodput that is too low: which objective is to blame. */
+static void note_objectives(const struct expect *e, const struct table *t,
+                            const struct metrics *metrics, struct expect_result *out) {
+  size_t n = strlen(out->reason);
+  if (out->met || e->left.metric->id != METRIC_GOODPUT || isnan(out->value))
+    return;
+  struct filter_use use;
+  struct goodput_counts c;
+  char why[200];
+  filter_use_init(&use, &e->left.filter, t);
+  goodput_count(&c, t, metrics, &use);
+  goodput_explain(metrics, &c, why, sizeof why);
+  if (why[0])
+    snprintf(out->reason + n, sizeof out->reason - n, ": %s", why);
+  goodput_free(&c);
+  filter_use_free(&use);
+}
+
 void expect_eval(const struct expect *e, const struct table *t, const struct metrics *metrics,
                  uint64_t seed, struct expect_result *out) {
   *out = (struct expect_result){.value = NAN, .bound = NAN};
@@ -251,6 +373,7 @@ void expect_eval(const struct expect *e, const struct table *t, const struct met
   } else {
     judge_bound(e, &left, &right, out);
   }
+  note_objectives(e, t, metrics, out);
   series_free(&left.series);
   series_free(&right.series);
 }

@@ -2,6 +2,7 @@
 #include "out/metrics.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -96,7 +97,8 @@ static const struct metric builtin[METRIC_BUILTIN_COUNT] = {
     TOKENS(METRIC_TOKEN_COUNT_DIFF, "token_count_diff", OF_REQUEST,
            "output tokens by usage − by the tokenizer", "usage in the replies and a tokenizer"),
     SECONDS(METRIC_MEASUREMENT_ERROR, "measurement_error", OF_REQUEST,
-            "first byte: when the client read it − when the kernel received it",
+            "first byte: when the client read it − when the kernel received it; ttft is of the "
+            "kernel's stamp and does not contain it",
             "kernel receive timestamps"),
     SECONDS(METRIC_EVENT_LAG, "event_lag", LATER,
             "a KV event's arrival here − its time at the engine", "KV events"),
@@ -219,10 +221,22 @@ int metrics_require(const struct metrics *m, const char *name, const struct metr
   return rc;
 }
 
+int metrics_available(const struct metric *metric, struct err *err) {
+  return metric->domain == METRIC_LATER
+             ? err_set(err, ERR_INVALID, "%s needs %s, which %s not in this version", metric->name,
+                       metric->needs,
+                       strchr(metric->needs, ' ') && metric->needs[strlen(metric->needs) - 1] == 's'
+                           ? "are"
+                           : "is")
+             : 0;
+}
+
 int metrics_add_slo(struct metrics *m, const char *name, const char *limit, struct err *err) {
   const struct metric *metric;
   double max;
   int rc = metrics_require(m, name, &metric, err);
+  if (!rc)
+    rc = metrics_available(metric, err);
   if (!rc && (metric->domain != METRIC_OF_REQUEST || metric->indicator))
     rc = err_set(err, ERR_INVALID,
                  "\"%s\" has no value per request; objectives can be set on ttft, ttft_sched, "
@@ -245,7 +259,13 @@ struct value metrics_value(const struct metrics *m) {
     struct value *item = value_push(&list, value_object());
     value_set(item, "name", value_cstring(m->items[i]->name));
     value_set(item, "unit", value_cstring(m->items[i]->unit));
-    value_set(item, "meaning", value_cstring(m->items[i]->meaning));
+    char meaning[300];
+    const struct metric *metric = m->items[i];
+    snprintf(meaning, sizeof meaning, "%s%s%s%s", metric->meaning,
+             metric->domain == METRIC_LATER ? " — not in this version: it needs " : "",
+             metric->domain == METRIC_LATER ? metric->needs : "",
+             metric->domain == METRIC_LATER ? "; an expectation on it is refused" : "");
+    value_set(item, "meaning", value_cstring(meaning));
   }
   return list;
 }

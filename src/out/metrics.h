@@ -61,7 +61,7 @@ enum metric_domain {
   METRIC_OF_REPLICA,
   METRIC_OF_CLIENT, /* the client process as a whole: a histogram, no arm, no tags, no sessions */
   METRIC_OF_SCRIPT, /* vu:record, vu:check */
-  METRIC_LATER      /* nothing here fills it yet; `needs` says what will */
+  METRIC_LATER      /* nothing in this version fills it; `needs` says what will */
 };
 
 struct metric {
@@ -86,7 +86,7 @@ enum statistic {
   STAT_QUANTILE /* p50 p90 p95 p99 p99.9 */
 };
 
-/* One objective of the plan's `slo`: a request is good when the metric is there and not above. */
+/* One objective of the plan's `slo`: broken when the metric is above (out/goodput.h). */
 struct slo {
   const struct metric *metric;
   double max; /* base units */
@@ -117,7 +117,9 @@ const struct metric *metrics_find(const struct metrics *m, const char *name);
 /* ERR_INVALID with "unknown metric "x" (did you mean "y"?)". */
 NODISCARD int metrics_require(const struct metrics *m, const char *name, const struct metric **out,
                               struct err *err);
-/* Array of {name, unit, meaning}, for documents. */
+/* ERR_INVALID for METRIC_LATER: "regret needs the token ledger, which is not in this version". */
+NODISCARD int metrics_available(const struct metric *metric, struct err *err);
+/* Array of {name, unit, meaning}, for documents; a metric of a later version says so. */
 struct value metrics_value(const struct metrics *m);
 
 /* Whether the statistic says anything about the metric; on failure the text says which would. */

@@ -4,6 +4,7 @@
  * stand beside them in every report. */
 #include <math.h>
 
+#include "out/goodput.h"
 #include "out/metrics.h"
 
 static double span(uint64_t from, uint64_t to) {
@@ -29,22 +30,6 @@ bool metrics_same_read(const struct table_row *r) {
 static double cached_ratio(const struct table_row *r) {
   int32_t n = table_row_prompt(r);
   return r->cached_tokens < 0 || n <= 0 ? NAN : (double)r->cached_tokens / n;
-}
-
-static double goodput(const struct metrics *m, const struct table_row *r) {
-  if (!m->n_slos || (r->error != SAMPLE_OK && !sample_error_failed((enum sample_error)r->error)))
-    return NAN;
-  if (r->error != SAMPLE_OK)
-    return 0;
-  for (size_t i = 0; i < m->n_slos; i++) {
-    const struct metric *metric = m->slos[i].metric;
-    double x = metrics_of_row(m, metric, r);
-    /* A single-token reply has no tpot: nothing to object to. Other gaps in knowledge are a miss.
-     */
-    if (isnan(x) ? metric->id != METRIC_TPOT : x / metrics_divisor(metric) > m->slos[i].max)
-      return 0;
-  }
-  return 1;
 }
 
 double metrics_divisor(const struct metric *metric) {
@@ -95,7 +80,7 @@ double metrics_of_row(const struct metrics *m, const struct metric *metric,
   case METRIC_INCOMPLETE:
     return r->error == SAMPLE_CANCELLED ? NAN : r->error == SAMPLE_INCOMPLETE;
   case METRIC_GOODPUT:
-    return goodput(m, r);
+    return goodput_of_row(m, r);
   case METRIC_REQUESTS:
     return 1;
   default:

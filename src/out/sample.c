@@ -88,8 +88,8 @@ struct sample *sample_new(void) {
   s->first_visible = SAMPLE_NEVER;
   s->error_ns = s->coalesced_bound_ns = SAMPLE_ABSENT;
   s->prompt_tokens = s->output_tokens = s->reasoning_tokens = s->cached_tokens = SAMPLE_ABSENT;
-  s->prompt_tokens_local = s->output_tokens_local = SAMPLE_ABSENT;
-  s->first_tokens = s->window_tokens = SAMPLE_ABSENT;
+  s->prompt_tokens_local = s->output_tokens_local = s->survived_tokens = SAMPLE_ABSENT;
+  s->asked_tokens = s->first_tokens = s->window_tokens = SAMPLE_ABSENT;
   s->render_ns = s->tokenize_ns = s->hash_ns = SAMPLE_ABSENT;
   return s;
 }
@@ -303,6 +303,8 @@ static void write_rest(struct buf *b, const struct sample *s) {
   put_count(b, s->tokenize_ns);
   KEY(b, "hash_ns");
   put_count(b, s->hash_ns);
+  KEY(b, "survived_tokens");
+  put_count(b, s->survived_tokens);
   KEY(b, "measured");
   put_bool(b, s->measured);
   KEY(b, "generation");
@@ -319,6 +321,8 @@ static void write_rest(struct buf *b, const struct sample *s) {
   put_u64(b, s->reconnects);
   KEY(b, "first_visible");
   put_stamp(b, s->first_visible);
+  KEY(b, "asked_tokens");
+  put_count(b, s->asked_tokens);
   KEY(b, "first_tokens");
   put_count(b, s->first_tokens);
   KEY(b, "window_tokens");

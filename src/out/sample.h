@@ -95,7 +95,10 @@ struct sample {
   int64_t prompt_tokens, output_tokens, reasoning_tokens,
       cached_tokens; /* from usage; SAMPLE_ABSENT */
   int64_t prompt_tokens_local, output_tokens_local;
-  int64_t first_tokens; /* tokens of the first output event, SAMPLE_ABSENT when unknown */
+  int64_t asked_tokens;    /* output tokens the reply was told to have (max_tokens with ignore_eos);
+                              SAMPLE_ABSENT when it was free */
+  int64_t survived_tokens; /* leading prompt tokens that the conversation's last prompt had too */
+  int64_t first_tokens;    /* tokens of the first output event, SAMPLE_ABSENT when unknown */
   enum sample_cached_state cached_state;
   bool usage_odd; /* some count was none, or a running one fell from one event to the next */
   uint64_t output_events;

@@ -63,6 +63,10 @@ static void note_incomplete(const struct expect *e, const struct table *t,
   }
 }
 
+static const char *expect_unit(const struct expect *e, enum units_kind kind) {
+  return kind == UNITS_NONE && e->left.stat != STAT_COUNT ? e->left.metric->unit : NULL;
+}
+
 static void set_expectations(const struct table *t, const struct summary_options *o,
                              struct value *out) {
   struct value *list = value_set(out, "expectations", value_array());
@@ -78,10 +82,14 @@ static void set_expectations(const struct table *t, const struct summary_options
     value_set(v, "bound", summary_number(r.bound));
     char shown[48];
     enum units_kind kind = e->op == EXPECT_EQUIVALENT && e->margin_relative ? UNITS_RATIO : e->kind;
-    expect_format(r.value, kind,
-                  kind == UNITS_NONE && e->left.stat != STAT_COUNT ? e->left.metric->unit : NULL,
-                  shown, sizeof shown);
+    expect_format(r.value, kind, expect_unit(e, kind), shown, sizeof shown);
     value_set(v, "shown", value_cstring(shown));
+    char understood[64] = "";
+    expect_format(r.bound, kind, expect_unit(e, kind), shown, sizeof shown);
+    if (isfinite(r.bound))
+      snprintf(understood, sizeof understood, "%s%s%s",
+               e->op == EXPECT_EQUIVALENT ? "±" : expect_op_text(e->op), " ", shown);
+    value_set(v, "bound_shown", value_cstring(understood[0] ? understood : NULL));
     value_set(v, "n", value_int((int64_t)r.n));
     value_set(v, "reason", value_cstring(r.reason[0] ? r.reason : NULL));
   }

@@ -38,6 +38,10 @@ void summary_counts(const struct table *t, const struct summary_options *options
 void summary_tags(const struct table *t, const struct summary_options *options,
                   const struct filter *f, struct value *out);
 
+/* Recorded values by the tags that came with them: field value_tags. */
+void summary_values(const struct table *t, const struct summary_options *options,
+                    const struct filter *f, struct value *out);
+
 /* A number, or null when it is not finite. */
 struct value summary_number(double x);
 

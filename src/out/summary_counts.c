@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "out/placements.h"
 #include "out/series.h"
 #include "out/stats.h"
 #include "out/summary.h"
@@ -119,12 +120,14 @@ static int by_name(const void *a, const void *b, void *names) {
   return strverscmp(items[*(const uint32_t *)a], items[*(const uint32_t *)b]);
 }
 
-static struct value replica_value(const char *id, struct replica *r, uint64_t all) {
+static struct value replica_value(const char *id, struct replica *r, uint64_t all,
+                                  uint64_t sessions) {
   struct value v = value_object();
   stats_sort(r->ttft, NULL, r->n_ttft);
   value_set(&v, "id", value_cstring(id));
   set_count(&v, "requests", r->requests);
   value_set(&v, "share", summary_number(all ? (double)r->requests / (double)all : (double)NAN));
+  set_count(&v, "sessions", sessions);
   set_count(&v, "failed", r->failed);
   set_count(&v, "prompt_tokens", r->prompt_tokens);
   set_count(&v, "output_tokens", r->output_tokens);
@@ -151,13 +154,20 @@ static void count_replicas(const struct table *t, const struct metrics *m,
       all++;
     }
   }
+  struct placements placed;
+  placements_count(&placed, t, use);
   uint32_t *order = mem_calloc(t->replicas.n, sizeof *order);
   for (uint32_t i = 0; i < t->replicas.n; i++)
     order[i] = i;
   qsort_r(order, t->replicas.n, sizeof *order, by_name, t->replicas.items);
   struct value *replicas = value_set(out, "replicas", value_array());
   for (size_t i = 0; i < t->replicas.n; i++)
-    value_push(replicas, replica_value(t->replicas.items[order[i]], &list[order[i]], all));
+    value_push(replicas, replica_value(t->replicas.items[order[i]], &list[order[i]], all,
+                                       placed.sessions[order[i]]));
+  struct value *how = value_set(out, "placements", value_object());
+  set_count(how, "n", placed.n);
+  value_set(how, "of", value_cstring(placed.sticky ? "sessions" : "requests"));
+  placements_free(&placed);
   mem_free(order);
   mem_free(list);
 }

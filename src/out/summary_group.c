@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "out/bootstrap.h"
+#include "out/goodput.h"
 #include "out/series.h"
 #include "out/stats.h"
 #include "out/summary.h"
@@ -328,6 +329,20 @@ static void set_metrics(struct value *out, const struct cells *c, bool with_mean
   value_set(out, "as_infinity", infinity);
 }
 
+/* Beside goodput: which objective was broken how often, and what could not be judged. */
+static void set_objectives(struct value *out, const struct table *t, const struct metrics *m,
+                           const struct filter *f) {
+  struct value *v = value_get(value_get(out, "metrics"), "goodput");
+  struct filter_use use;
+  struct goodput_counts c;
+  filter_use_init(&use, f, t);
+  goodput_count(&c, t, m, &use);
+  value_set(v, "unjudged", value_int((int64_t)c.unjudged));
+  value_set(v, "objectives", goodput_value(m, &c));
+  goodput_free(&c);
+  filter_use_free(&use);
+}
+
 void summary_group(const struct table *t, const struct summary_options *options, const char *arm,
                    struct value *out) {
   struct filter group = {.arm = arm ? mem_strdup(arm) : NULL};
@@ -337,8 +352,10 @@ void summary_group(const struct table *t, const struct summary_options *options,
   collect(&c, t, options->metrics, f);
   resample(&c, t, options->seed);
   set_metrics(out, &c, !arm);
+  set_objectives(out, t, options->metrics, f);
   set_turns(out, &c, t, f);
   summary_tags(t, options, f, out);
+  summary_values(t, options, f, out);
   free_cells(&c);
   filter_free(&group);
 }

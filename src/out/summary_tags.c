@@ -1,8 +1,9 @@
 /* summary_tags.c: the requests of a group by what the script tagged them with.
  *
  * Scripts tag what their requests are for (vu:tag("phase", "plan")); one row per value of a tag
- * says how those fared. Tags with many values, such as an identifier, are named and left out. The
- * order is that of names, whichever request came first. */
+ * says how those fared. A tag that every request has with the same value tells nothing apart and
+ * takes none of the places. Tags with many values, such as an identifier, are named and left out.
+ * The order is that of names, whichever request came first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,8 @@
 struct key {
   char *name; /* borrowed from keys.names */
   struct names values;
-  bool many; /* more than MAX_VALUES */
+  bool many;  /* more than MAX_VALUES */
+  bool alike; /* one value, which every request has */
 };
 
 struct keys {
@@ -261,6 +263,14 @@ static void push_key(struct value *list, const struct table *t, const struct fac
   mem_free(of_set);
 }
 
+/* Whether every counted request has the tag. */
+static bool everywhere(const struct table *t, const struct facts *facts, const char *name) {
+  for (size_t i = 0; i < t->n_tag_values; i++)
+    if (facts->of_set[i].requests && !value_get(&t->tag_values[i], name))
+      return false;
+  return true;
+}
+
 static void split(const struct table *t, const struct facts *facts, struct value *list,
                   struct value *left_out) {
   struct keys keys = {0};
@@ -268,15 +278,17 @@ static void split(const struct table *t, const struct facts *facts, struct value
   collect_keys(&keys, t, facts);
   if (keys.names.n)
     qsort(keys.items, keys.names.n, sizeof *keys.items, by_name);
-  size_t shown = 0;
+  size_t shown = 0, alike = 0;
   for (size_t i = 0; i < keys.names.n; i++) {
     struct key *k = &keys.items[i];
-    bool fits = !k->many && shown < MAX_KEYS;
+    k->alike = !k->many && k->values.n == 1 && everywhere(t, facts, k->name);
+    size_t *places = k->alike ? &alike : &shown;
+    bool fits = !k->many && *places < MAX_KEYS;
     if (fits)
       push_key(list, t, facts, k);
     else
       value_push(left_out, value_cstring(k->name));
-    shown += fits;
+    *places += fits;
     names_free(&k->values);
   }
   mem_free(keys.items);

@@ -252,6 +252,7 @@ void table_add_sample(struct table *t, const struct sample *s) {
       .output_local = cut32(s->output_tokens_local),
       .first_tokens = cut32(s->first_tokens),
       .window_tokens = cut32(s->window_tokens),
+      .asked_tokens = cut32(s->asked_tokens),
       .output_events = cut_u32(s->output_events),
       .coalesced = cut_u32(s->coalesced),
       .tags = tags_number(t, s->tags),

@@ -39,7 +39,7 @@ struct table_row {
   uint32_t n_gaps;
   /* −1 = absent; those of the server only where they can be true (usage.h) */
   int32_t prompt_tokens, prompt_local, output_tokens, output_local, cached_tokens, first_tokens,
-      window_tokens;
+      window_tokens, asked_tokens;
   uint32_t output_events, coalesced;
   uint32_t tags, turn, step, branch, block;
   uint32_t cluster; /* number of its session among the measured ones, after table_finish */

@@ -21,11 +21,15 @@ static bool too_many(uint64_t ok, uint64_t failed) {
   return failed > 0 && (double)failed > VERDICT_MAX_FAILED * (double)(ok + failed);
 }
 
-static void say_failed(struct verdict *out, const char *what, uint64_t ok, uint64_t failed) {
+/* `why`: the class of most of them, "" where it is not known. */
+static void say_failed(struct verdict *out, const char *what, uint64_t ok, uint64_t failed,
+                       const char *why) {
+  const char *colon = why[0] ? ": " : "";
   if (!ok && failed == 1)
-    say(out, VERDICT_NOT_MET, "the only %s failed", what);
+    say(out, VERDICT_NOT_MET, "the only %s failed%s%s", what, colon, why);
   else if (!ok)
-    say(out, VERDICT_NOT_MET, "all %llu %ss failed", (unsigned long long)failed, what);
+    say(out, VERDICT_NOT_MET, "all %llu %ss failed%s%s", (unsigned long long)failed, what, colon,
+        why);
   else
     say(out, VERDICT_NOT_MET,
         "%.1f %% of %ss failed (%llu of %llu); without expectations 5 %% are allowed",
@@ -41,15 +45,20 @@ void verdict_decide(const struct verdict_input *in, struct verdict *out) {
     say(out, VERDICT_INTERRUPTED, "the figures are of what was measured until then");
   else if (in->run_error)
     say(out, VERDICT_FAILED, "%s", in->run_error);
+  else if (!in->valid && !in->sessions_ok && in->sessions_failed && in->session_class[0])
+    say(out, VERDICT_INVALID, "%s %llu session%s failed: %s; and the measurement is not valid%s%s",
+        in->sessions_failed == 1 ? "the only" : "all", (unsigned long long)in->sessions_failed,
+        in->sessions_failed == 1 ? "" : "s", in->session_class, in->broken[0] ? ": " : "",
+        in->broken);
   else if (!in->valid)
     say(out, VERDICT_INVALID, "a check of the measurement itself does not hold%s%s",
         in->broken[0] ? ": " : "", in->broken);
   else if (in->requests_failed &&
            (!in->requests_ok || (bare && too_many(in->requests_ok, in->requests_failed))))
-    say_failed(out, "request", in->requests_ok, in->requests_failed);
+    say_failed(out, "request", in->requests_ok, in->requests_failed, in->request_class);
   else if (in->sessions_failed &&
            (!in->sessions_ok || (bare && too_many(in->sessions_ok, in->sessions_failed))))
-    say_failed(out, "session", in->sessions_ok, in->sessions_failed);
+    say_failed(out, "session", in->sessions_ok, in->sessions_failed, in->session_class);
   else if (!in->requests_ok && !in->sessions_ok && !in->values)
     say(out, VERDICT_NOT_MET,
         "nothing was measured: no request and no session ended in the window");
@@ -99,6 +108,23 @@ static void name_broken(const struct value *checks, char *out, size_t size) {
   }
 }
 
+/* "script: …": the class of most failures, and what the first of it said. */
+static void name_class(const struct value *group, char *out, size_t size) {
+  const struct value *classes = value_get(group, "by_error");
+  const char *name = NULL;
+  uint64_t most = 0;
+  for (size_t i = 0; classes && i < classes->u.object.n; i++) {
+    const char *key = classes->u.object.pairs[i].key;
+    if (count_at(classes, key) > most) {
+      most = count_at(classes, key);
+      name = key;
+    }
+  }
+  const char *detail = name ? value_to_string(value_get(value_get(group, "detail"), name)) : NULL;
+  if (name)
+    snprintf(out, size, "%s%s%.150s", name, detail ? ": " : "", detail ? detail : "");
+}
+
 void verdict_input_from(const struct value *summary, struct verdict_input *in) {
   const struct value *requests = value_get(summary, "requests");
   const struct value *sessions = value_get(summary, "sessions");
@@ -114,6 +140,8 @@ void verdict_input_from(const struct value *summary, struct verdict_input *in) {
       .sessions_failed = count_at(sessions, "failed"),
       .values = count_at(summary, "values"),
   };
+  name_class(requests, in->request_class, sizeof in->request_class);
+  name_class(sessions, in->session_class, sizeof in->session_class);
   name_broken(value_get(summary, "checks"), in->broken, sizeof in->broken);
   for (size_t i = 0; i < value_count(expectations); i++)
     in->expectations_met += is_true(value_get(value_at(expectations, i), "met"));

@@ -29,7 +29,8 @@ struct verdict_input {
   uint64_t expectations, expectations_met;
   uint64_t requests_ok, requests_failed; /* measured; plain HTTP where there is nothing else */
   uint64_t sessions_ok, sessions_failed;
-  uint64_t values; /* what vu:record and vu:check gave */
+  char session_class[200], request_class[200]; /* "script: …", of the most that failed; "" */
+  uint64_t values;                             /* what vu:record and vu:check gave */
 };
 
 struct verdict {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/tokens.h"
 #include "text/url.h"
 
 void fleet_free(struct fleet *f) {
@@ -14,11 +15,21 @@ void fleet_free(struct fleet *f) {
     mem_free(f->replicas[i].metrics);
   }
   mem_free(f->replicas);
-  char *const strings[] = {f->gateway, f->model,     f->tenant,   f->tokenizer, f->headers,
-                           f->ca_file, f->cert_file, f->key_file, f->proxy};
+  char *const strings[] = {f->gateway,   f->model,    f->tenant,  f->tokenizer,
+                           f->family,    f->template, f->headers, f->ca_file,
+                           f->cert_file, f->key_file, f->proxy};
   for (size_t i = 0; i < ARRAY_LEN(strings); i++)
     mem_free(strings[i]);
+  tokens_close(f->tokens);
   *f = (struct fleet){0};
+}
+
+int fleet_load_tokens(struct fleet *f, struct err *err) {
+  const struct tokens_load_options options = {.family = f->family};
+  if (!f->tokenizer || f->tokens)
+    return 0;
+  return f->family ? tokens_load(f->tokenizer, &options, &f->tokens, err)
+                   : tokens_open(f->tokenizer, &f->tokens, err);
 }
 
 /* The length of the id in front of the URL: text up to the first '=' or '|', 0 when there is none.

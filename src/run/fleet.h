@@ -5,6 +5,8 @@
 
 #include "base/err.h"
 
+struct tokens;
+
 struct fleet_replica {
   char *id, *url; /* url without a trailing slash */
   char *metrics;  /* NULL = url + "/metrics" */
@@ -16,11 +18,15 @@ struct fleet {
   char *gateway; /* URL, NULL = none: then requests go to replicas */
   char *model;   /* NULL = asked of /v1/models by the command before the run */
   char *tenant;
-  char *tokenizer; /* "bytes", or NULL when none is known */
-  char *headers;   /* extra header lines "Name: value\r\n"…, keys included: never logged */
+  char *tokenizer;             /* "bytes", a path or a name; NULL when none is known */
+  char *family;                /* of a rank file; NULL */
+  char *template;              /* "harmony", or where a chat template is; NULL when none is known */
+  const struct tokens *tokens; /* the tokenizer once it is loaded, for all workers */
+  char *headers; /* extra header lines "Name: value\r\n"…, keys included: never logged */
   char *ca_file, *cert_file, *key_file;
   char *proxy; /* NULL = none */
   bool insecure, http2;
+  bool verify;         /* count each chat prompt on this side too, with the template */
   bool simulated;      /* the built-in fleet: every report says so */
   bool reports_cached; /* known to report cached_tokens */
 };
@@ -28,5 +34,9 @@ struct fleet {
 void fleet_free(struct fleet *f);
 /* "id=http://host:port", "http://host:port" (id r0, r1 …), or "id|url". Appends. */
 NODISCARD int fleet_add_replica(struct fleet *f, const char *text, struct err *err);
+
+/* Loads the tokenizer that is named, if one is and has not been loaded yet. Errors of
+ * tokens_load. */
+NODISCARD int fleet_load_tokens(struct fleet *f, struct err *err);
 
 #endif

@@ -325,8 +325,10 @@ static int set_up(struct worker *w) {
   loop_set_idle(w->loop, on_idle, w, QUIET_NS);
   w->recorder = recorder_new(c->writer, w->index);
   uint32_t users = users_here(w);
-  if (c->fleet && c->fleet->tokenizer && tokens_open(c->fleet->tokenizer, &w->tokens, &w->err))
-    return w->err.code;
+  if (c->fleet && c->fleet->tokens) {
+    w->tokens = tokens_ref(c->fleet->tokens);
+    w->encoder = tokens_encoder_new(w->tokens);
+  }
   const struct http_client_options options = {
       .loop = w->loop,
       .recorder = w->recorder,
@@ -334,7 +336,7 @@ static int set_up(struct worker *w) {
       .max_connections = users > 2048 ? users * 2 : 0,
       .kernel_stamps = !c->no_kernel_stamps,
       .keep_gaps = true,
-      .tokens = w->tokens,
+      .tokens = w->encoder,
   };
   w->client = http_client_new(&options, &w->err);
   if (!w->client)
@@ -356,9 +358,11 @@ static void tear_down(struct worker *w) {
   if (w->client) {
     http_client_get_stats(w->client, &w->stats);
     http_client_delete(w->client);
-    tokens_close(w->tokens);
-    w->tokens = NULL;
   }
+  tokens_encoder_delete(w->encoder);
+  tokens_close(w->tokens);
+  w->encoder = NULL;
+  w->tokens = NULL;
   recorder_delete(w->recorder);
   shared_free(&w->setup_result);
   loop_delete(w->loop);

@@ -15,6 +15,7 @@
 #include "run/run.h"
 #include "run/schedule.h"
 #include "run/vu.h"
+#include "text/tokens.h"
 
 /* What a run tells a worker, and hears from it. Each is used at most once per run. */
 enum worker_order {
@@ -60,7 +61,8 @@ struct worker {
   pthread_t thread;
   struct watch watch; /* for run/rescue.c */
   struct loop *loop;
-  const struct tokens *tokens; /* NULL = the server's counts alone */
+  const struct tokens *tokens;    /* NULL = the server's counts alone */
+  struct tokens_encoder *encoder; /* of them; NULL with them */
   struct http_client *client;
   struct recorder *recorder;
   struct http_target **targets; /* one per replica, and the gateway last */

@@ -53,6 +53,14 @@ static void trim(struct buf *b) {
     buf_free(b);
 }
 
+static void trim_all(struct encoder *e) {
+  trim(&e->repaired);
+  trim(&e->norm[0]);
+  trim(&e->norm[1]);
+  for (size_t i = 0; i < of(e->base.tokens)->pre.n; i++)
+    trim(&e->pre[i]);
+}
+
 /* What one call of encode works with. */
 struct work {
   const struct tokenizer *t;
@@ -90,6 +98,19 @@ static int encode_section(struct work *w, const char *text, size_t len, bool fir
   size_t n;
   int rc = normsteps_run(&w->t->norm, text, len, w->e->norm, &normal, &n, &first, w->err);
   return rc ? rc : encode_normalized(w, normal, n, first);
+}
+
+int tokenizer_encode_section(struct tokens_encoder *be, const char *text, size_t len, bool first,
+                             struct tokens_list *out, struct err *err) {
+  const struct tokenizer *t = of(be->tokens);
+  struct encoder *e = CONTAINER_OF(be, struct encoder, base);
+  struct work w = {t, e, true, {&t->pre, &t->bpe, e->scratch, e->pre, out, err}, err};
+  size_t before = out->n;
+  int rc = encode_section(&w, text, len, first);
+  if (rc)
+    out->n = before;
+  trim_all(e);
+  return rc;
 }
 
 static void put_all(struct tokens_list *out, const struct tokens_list *ids) {
@@ -145,11 +166,7 @@ static int encode(const struct tokens *base, struct tokens_encoder *be, const ch
     put_all(out, &t->after);
   if (rc)
     out->n = before;
-  trim(&e->repaired);
-  trim(&e->norm[0]);
-  trim(&e->norm[1]);
-  for (size_t i = 0; i < t->pre.n; i++)
-    trim(&e->pre[i]);
+  trim_all(e);
   return rc;
 }
 

@@ -45,6 +45,16 @@ NODISCARD int tokenizer_add(struct tokenizer *t, const char *text, size_t len,
 /* To be called once everything is in. */
 NODISCARD int tokenizer_finish(struct tokenizer *t, struct err *err);
 
+static inline const struct tokenizer *tokenizer_of(const struct tokens *t) {
+  assert(t->kind == TOKENS_BPE);
+  return CONTAINER_OF(t, struct tokenizer, base);
+}
+/* Appends the ids of valid UTF-8 in which no raw added token is, special tokens found. `first`: the
+ * whole text begins with it. Sections are independent: the ids of a text are those of its sections
+ * and of the added tokens between them. */
+NODISCARD int tokenizer_encode_section(struct tokens_encoder *e, const char *text, size_t len,
+                                       bool first, struct tokens_list *out, struct err *err);
+
 /* Loaders: fill a new tokenizer from a whole file's text. Messages lack the file's name. */
 NODISCARD int tokenjson_load(struct tokenizer *t, const char *text, size_t len, struct err *err);
 NODISCARD int rankfile_load(struct tokenizer *t, const char *text, size_t len, const char *family,

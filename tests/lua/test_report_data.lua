@@ -121,7 +121,13 @@ describe("the headline table", function()
     expect(notes):contains "tpot: the first event was taken to hold one token in 12 of 600 requests."
     expect(notes):contains("tpot and output_rate: 3 replies are left out, all their events came in one read, "
       .. "with no time between them.")
-    expect(notes):contains "cached_ratio: 500 reported, 1 zero, 99 inferred zero; 7 replies did not say."
+    expect(notes):contains ("cached_tokens: 500 reported, 1 zero, 99 inferred zero; 7 of 607 replies did not "
+      .. "say: vLLM says it with --enable-prompt-tokens-details, SGLang with --enable-cache-report.")
+    s = section({ cached = { value = 0, zero = 0, inferred_zero = 0, absent = 43 }, metrics = { ttft = metric() } },
+      "Results")
+    expect(table.concat(s.notes, "\n")):contains "cached_tokens: 43 of 43 replies did not say: vLLM says it with --ena"
+    s = section({ cached = { value = 2, absent = 0 }, metrics = { ttft = metric() } }, "Results")
+    expect(table.concat(s.notes, "\n")):contains "cached_tokens: 2 reported, — zero, — inferred zero."
   end)
 
   it("says that one session gives no intervals", function()
@@ -159,12 +165,12 @@ describe("the other tables", function()
     local list = { { id = "r0", requests = 0, share = 0, failed = 0, output_tokens = 0 } }
     for i = 2, 40 do
       list[i] = { id = "r" .. i, requests = 1500, share = 0.025, failed = 1, ttft_n = 1499, ttft_p50 = 0.1,
-        cached_ratio = 0.5, output_tokens = 10000 }
+        cached_ratio = 0.5, output_tokens = 10000, sessions = 30 }
     end
     local s = section({ replicas = list }, "Replicas")
     expect(#s.rows):eq(24)
     expect(s.rows[1][2].mark):eq "bad"
-    expect(texts(s.rows[2])):eq { "r2", "1,500", "2.50 %", "1", "1,499", "100 ms", "50.0 %", "10,000" }
+    expect(texts(s.rows[2])):eq { "r2", "1,500", "2.50 %", "30", "1", "1,499", "100 ms", "50.0 %", "10,000" }
     expect(s.notes[1]):eq "… and 16 more in summary.json."
   end)
 
@@ -184,12 +190,12 @@ describe("the other tables", function()
 
   it("give each expectation its verdict, value and reason", function()
     local s = section({ expectations = {
-      { text = "ttft p95 < 400ms", met = true, value = 0.163, shown = "163 ms", n = 1400 },
+      { text = "ttft p95 < 400ms", met = true, value = 0.163, shown = "163 ms", bound_shown = "< 400 ms", n = 1400 },
       { text = "failed share < 1%", met = false, shown = "6 %", reason = "6 % is not < 1 %" },
       { text = "a function", met = false } } }, "Expectations")
-    expect(texts(s.rows[1])):eq { "✓", "ttft p95 < 400ms", "163 ms", "1,400", "met" }
-    expect(texts(s.rows[2])):eq { "✗", "failed share < 1%", "6 %", "", "6 % is not < 1 %" }
-    expect(texts(s.rows[3])):eq { "✗", "a function", "—", "", "not met" }
+    expect(texts(s.rows[1])):eq { "✓", "ttft p95 < 400ms", "163 ms", "< 400 ms", "1,400", "met" }
+    expect(texts(s.rows[2])):eq { "✗", "failed share < 1%", "6 %", "", "", "6 % is not < 1 %" }
+    expect(texts(s.rows[3])):eq { "✗", "a function", "—", "", "", "not met" }
   end)
 
   it("show what was not measured as such", function()
@@ -244,8 +250,14 @@ describe("sentences", function()
     expect(facts[2]):eq { "plain HTTP", "4 ok · 0 failed" }
     expect(facts[3]):eq { "sessions", "236 ok · 0 failed" }
     expect(facts[4]):eq { "throughput",
-      "9.81 requests/s · 1,318 output tokens/s · 1.00 prompt tokens/s · window 110 s" }
+      "9.81 requests/s (1,079 ended inside the window) · 1,318 output tokens/s · 1.00 prompt tokens/s · window 110 s" }
     expect(facts[5]):eq { "shares", "goodput 90.0 % of 1,410" }
+    local slo = data.facts { requests = { ok = 43 }, metrics = { goodput = { share = 0, n = 43, unjudged = 2,
+      objectives = { { metric = "ttft", limit = 0.4, unit = "s", judged = 43, broken = 43, unjudged = 0 },
+        { metric = "tpot", limit = 0.02, unit = "s", judged = 0, broken = 0, unjudged = 43,
+          reason = "replies were not streamed" } } } } }
+    expect(slo[#slo]):eq { "slo", "ttft > 400 ms in 43 of 43 · tpot could not be judged in 43 of 43: replies were "
+      .. "not streamed · 2 requests in no goodput" }
     local failing = data.facts { throughput = { window_s = 60, requests_per_s = 31.7, failed_per_s = 8.1 } }
     expect(failing[#failing][2]):eq
       "31.7 requests/s ok · 8.10/s failed · 0 output tokens/s · 0 prompt tokens/s · window 60.0 s"
@@ -266,6 +278,22 @@ describe("sentences", function()
       { name = "incomplete_sessions", ok = false } } }
     expect(#cut):eq(1)
     expect(cut[1]):contains "A longer drain (`drain` in the plan)"
+  end)
+
+  it("say first that no session got through its script", function()
+    local sessions = { ok = 0, failed = 2, by_error = { script = 2 }, detail = { script = "x.lua:3: oops" } }
+    expect(data.script_failed { sessions = sessions }):eq "all 2 sessions failed: script: x.lua:3: oops"
+    sessions.ok = 1
+    expect(data.script_failed { sessions = sessions }):is_nil()
+    sessions.ok, sessions.by_error = 0, { script = 1, reset = 1 }
+    expect(data.script_failed { sessions = sessions }):is_nil()
+    expect(data.script_failed {}):is_nil()
+  end)
+
+  it("give a way out for each check that servers or policies break", function()
+    for _, name in ipairs { "short_answers", "idle_replica", "measurement_error_p99", "read_lag_p99" } do
+      expect(#data.advice { checks = { { name = name, ok = false } } }):eq(1)
+    end
   end)
 
   it("name the policies that decided", function()
@@ -296,7 +324,8 @@ describe("sentences", function()
     local run = { path = "results/x-1" }
     expect(data.next_steps(run, { requests = { ok = 3, failed = 0 } })):eq {}
     local steps = data.next_steps(run, { requests = { ok = 3, failed = 1, incomplete = 1 },
-      sessions = { failed = 1 }, expectations = { { text = "ttft p50 < 1ms", met = false },
+      sessions = { failed = 1 }, metrics = { ttft = { n = 3 } }, cached = { value = 2, zero = 1 },
+      expectations = { { text = "ttft p50 < 1ms", met = false },
         { text = "cached_ratio mean > 90%", met = false } } })
     local names = {}
     for i, step in ipairs(steps) do
@@ -307,6 +336,9 @@ describe("sentences", function()
     expect(steps[2][2]):eq([[jq -c 'select(.measured and .error == "incomplete") | {session, turn, step, ]]
       .. [[chosen, served, status, t}' results/x-1/samples.jsonl]])
     expect(steps[5][2]):eq "less results/x-1/log.txt"
+    steps = data.next_steps(run, { cached = { value = 0, zero = 0, inferred_zero = 0, absent = 9 }, expectations = {
+      { text = "ttft p50 < 1ms", met = false }, { text = "cached_ratio mean > 90%", met = false } } })
+    expect(steps):eq {} -- nothing such is in the rows
   end)
 
   it("print no noise of equal numbers", function()

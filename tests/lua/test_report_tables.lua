@@ -41,8 +41,69 @@ describe("the split by tag", function()
       list[i] = { tag = "t" .. i % 3, value = "v" .. i, requests = 1 }
     end
     local s = by_tag { tags = list, tags_left_out = { "id", "a", "b", "c", "d", "e", "f", "g", "h" } }
-    expect(#s.rows):eq(24)
-    expect(s.notes):eq { "… and 16 more in summary.json.",
-      "Left out, for their many values or as more than eight tags: id, a, b, c, d, e, f, g …" }
+    expect(#s.rows):eq(24 + 8)
+    expect(texts(s.rows[25])):eq { "id", "(left out: over 16 values, or beyond the first 8 tags)" }
+    expect(s.notes):eq { "… and 16 more in summary.json.", "… and 1 more tags are left out." }
+  end)
+
+  it("says what it left out where nothing else is to be shown", function()
+    local s = by_tag { tags = {}, tags_left_out = { "id" } }
+    expect(#s.rows):eq(1)
+  end)
+
+  it("names what all requests have alike", function()
+    local s = by_tag { tags = { { tag = "a", value = "x", requests = 1 }, { tag = "a", value = "y", requests = 1 },
+      { tag = "env", value = "prod", requests = 2 } } }
+    expect(s.notes):eq { "The same for all requests: env = prod." }
+  end)
+end)
+
+local function section(summary, title, run)
+  for _, s in ipairs(tables.sections(summary, run)) do
+    if s.title == title then
+      return s
+    end
+  end
+end
+
+describe("own metrics by tag", function()
+  it("have a row per value of a tag that differs", function()
+    local s = section({ value_tags = {
+      { metric = "plan_time", unit = "s", tag = "kind", value = "big", n = 10, mean = 0.0075, p50 = 0.0075,
+        max = 0.012 },
+      { metric = "plan_time", unit = "s", tag = "kind", value = "tiny", n = 2, mean = 0.0015, max = 0.002 },
+      { metric = "plan_time", unit = "s", tag = "all", value = "x", n = 12, mean = 1 } } }, "Own metrics by tag")
+    expect(#s.rows):eq(2)
+    expect(texts(s.rows[1])):eq { "plan_time", "kind", "big", "10", "7.50 ms", "7.50 ms", "—", "12.0 ms" }
+    expect(s.notes):eq { "— too few samples: p50 needs 10, p95 needs 100." }
+    expect(section({}, "Own metrics by tag")):is_nil()
+  end)
+end)
+
+describe("replicas", function()
+  local function notes(of, ...)
+    local list = {}
+    for i, n in ipairs { ... } do
+      list[i] = { id = "r" .. i, requests = n, sessions = n, share = 0.1, failed = 0 }
+    end
+    return section({ replicas = list, placements = { of = of, n = 9 },
+      policies = { { policy = "session_hash", requests = 90 } } }, "Replicas").notes
+  end
+
+  it("say when a few sessions are uneven by chance", function()
+    expect(notes("sessions", 1, 5, 3)[1]):contains "session_hash over 9 sessions: uneven by chance"
+    expect(notes("sessions", 0, 0, 90)[1]):contains "more uneven than chance"
+    expect(notes("sessions", 3, 3, 4)):eq {}
+    expect(notes("requests", 1, 5, 3)):eq {}
+  end)
+end)
+
+describe("the headline", function()
+  local ttft = { unit = "s", n = 9, mean = 0.1, p50 = 0.1 }
+
+  it("has ttft_sched in every open load", function()
+    local summary = { metrics = { ttft = ttft, ttft_sched = ttft } }
+    expect(#section(summary, "Results", { load = { kind = "open" } }).rows):eq(2)
+    expect(#section(summary, "Results", { load = { kind = "closed" } }).rows):eq(1)
   end)
 end)

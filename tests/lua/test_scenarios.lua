@@ -34,7 +34,7 @@ for _, folder in ipairs(FOLDERS) do
           expect(#said):above(0)
           for _, r in ipairs(vu.requests) do
             expect(r.json.model):eq "test-model"
-            expect(r.json.messages[1].content):is_a "string"
+            expect(r.json.prompt or r.json.messages[1].content):is_a(r.json.prompt and "table" or "string")
           end
           expect(story(plan, 3)):eq(said)
           for _, record in ipairs(vu.records) do
@@ -45,6 +45,26 @@ for _, folder in ipairs(FOLDERS) do
     end
   end
 end
+
+describe("renderer_change", function()
+  local plan = load_plan("scenarios", "renderer_change.lua")
+
+  it("says what survived the change, and before and after it everything does", function()
+    local _, vu = story(plan, 1)
+    expect(#vu.requests):eq(6)
+    for turn, r in ipairs(vu.requests) do
+      expect(r.path):eq "/v1/completions"
+      if turn == 1 or turn == 4 then
+        expect(r.survived_tokens):eq(turn == 4 and 0 or nil)
+      else
+        expect(r.survived_tokens):eq(vu.requests[turn - 1].prompt_tokens)
+      end
+    end
+    expect(vu.records):eq { { metric = "survived", value = 0 } }
+    expect(utf8.char(table.unpack(vu.requests[3].json.prompt, 1, 12))):eq "<|im_start|>"
+    expect(utf8.char(table.unpack(vu.requests[4].json.prompt, 1, 8))):eq "SYSTEM: "
+  end)
+end)
 
 describe("tool_loop_branching", function()
   local plan = load_plan("scenarios", "tool_loop_branching.lua")

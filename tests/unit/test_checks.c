@@ -19,6 +19,7 @@ static void defaults_are_designs(void **state) {
       [CHECK_WORKER_CPU] = 0.9,          [CHECK_MEASUREMENT_ERROR] = 1e-3,
       [CHECK_COALESCED] = 0.05,          [CHECK_EMPTY_200] = 0.01,
       [CHECK_MISSING_USAGE] = 0.05,      [CHECK_IMPOSSIBLE_USAGE] = 0.01,
+      [CHECK_SHORT_ANSWERS] = .05,       [CHECK_READ_LAG] = 20e-3,
       [CHECK_INCOMPLETE_REQUESTS] = .05, [CHECK_INCOMPLETE_SESSIONS] = .05,
       [CHECK_CLOCK_STEP] = 1e-3,         [CHECK_SESSIONS] = 2};
   for (int i = 0; i < CHECK_COUNT; i++)
@@ -80,10 +81,11 @@ static void the_clients_own_lateness(void **state) {
   check_near(c[CHECK_SCHEDULE_LAG].figure, 6e-3, 6e-3 * 0.004);
   check_near(c[CHECK_WAKE_LAG].figure, 1e-6, 1e-8);
   check_near(c[CHECK_LOOP_LAG].figure, 21e-3, 1e-9); /* all equal: exact */
-  check_near(c[CHECK_MEASUREMENT_ERROR].figure, 5e-6, 1e-9);
+  check_near(c[CHECK_READ_LAG].figure, 5e-6, 1e-9);
+  assert_true(isnan(c[CHECK_MEASUREMENT_ERROR].figure)); /* nothing has a stamp */
   check_near(c[CHECK_CLOCK_STEP].figure, 2e-3, 0.0);
   assert_string_equal(c[CHECK_WORKER_CPU].note, "worker 2 of 3");
-  assert_string_equal(c[CHECK_MEASUREMENT_ERROR].note, "10 of 1010 reads had no kernel timestamp");
+  assert_string_equal(c[CHECK_READ_LAG].note, "10 of 1010 reads had no kernel timestamp");
   check_has(c[CHECK_DESCRIPTORS].note, "ulimit -n");
   in.closed_loop = true;
   checks_run(t, &in, c);
@@ -251,37 +253,153 @@ static void limits_can_be_set(void **state) {
   assert_int_equal(checks_set_limit(&l, "foo", "20ms", &err), ERR_INVALID);
   check_has(err.text, "unknown check \"foo\"; there are schedule_lag_p99, wake_lag_p99, ");
   check_has(err.text, ", sessions");
+  assert_int_equal(checks_set_limit(&l, "wake_lag_p99", "20", &err), ERR_INVALID);
+  check_has(err.text, "limit of the check wake_lag_p99: 20 what? write 20ms or 20s");
+  assert_int_equal(checks_set_limit(&l, "worker_cpu", "95", &err), ERR_INVALID);
+  check_has(err.text, "95 of what? a ratio is at most 1: write 95% or 0.95");
   assert_int_equal(checks_set_limit(&l, "wake_lag_p99", "20%", &err), ERR_INVALID);
   check_has(err.text, "limit of the check wake_lag_p99: \"20%\" is not a time");
   assert_int_equal(checks_set_limit(&l, "worker_cpu", "-5%", &err), ERR_INVALID);
   assert_string_equal(err.text, "limit of the check worker_cpu: a limit cannot be below 0");
 }
 
-/* `n` measured generation requests to r0, besides the replicas of the run. */
-static struct table *to_one_replica(uint64_t n) {
+/* A late read falsifies no figure: stamps are the kernel's. Without them it does. */
+static void errors_of_stamps_and_late_reads_are_apart(void **state) {
+  (void)state;
+  for (int stamps = 0; stamps < 3; stamps++) {
+    struct table *t = table_new(0);
+    for (uint64_t i = 0; i < 600; i++) {
+      struct sample *s = row_ok(i, 1, 0, 5, 5);
+      s->error_ns = stamps ? (int64_t)(12 * MS) : SAMPLE_ABSENT;
+      if (stamps == 1 && i < 60)
+        s->error_ns = SAMPLE_ABSENT;
+      row_add(t, s);
+      hist_add(&t->probe.read_error, 12 * MS);
+    }
+    table_finish(t);
+    struct checks_input in = plain();
+    struct check c[CHECK_COUNT];
+    checks_run(t, &in, c);
+    assert_string_equal(c[CHECK_READ_LAG].name, "read_lag_p99");
+    check_near(c[CHECK_READ_LAG].figure, 12e-3, 1e-9);
+    assert_true(c[CHECK_READ_LAG].ok);
+    check_near(c[CHECK_MEASUREMENT_ERROR].figure, stamps == 2 ? 0 : 12e-3, 1e-9);
+    assert_true(c[CHECK_MEASUREMENT_ERROR].ok == (stamps == 2));
+    check_has(c[CHECK_MEASUREMENT_ERROR].note,
+              stamps == 2   ? "600 of 600 first tokens have the kernel's stamp"
+              : stamps == 1 ? "60 of 600 first tokens have the loop's stamp"
+                            : "600 of 600 first tokens have the loop's stamp");
+    hist_init(&t->probe.read_error);
+    checks_run(t, &in, c);
+    assert_true(isnan(c[CHECK_MEASUREMENT_ERROR].figure) == (stamps != 2));
+    table_free(t);
+  }
+}
+
+/* A p99 of twelve is the worst of them: the percentile that there are samples for is judged. */
+static void few_samples_are_judged_by_a_lower_percentile(void **state) {
+  (void)state;
+  static const struct {
+    uint64_t n, slow; /* 6 ms; the others 1 ms */
+    bool ok;
+    const char *note;
+  } cases[] = {{9, 9, true, "not measured: 9 timers, a median needs 10; the longest 6.00 ms"},
+               {12, 3, true, "p50: 12 timers are too few for p99 (500); the longest 6.00 ms"},
+               {12, 7, false, "p50: 12 timers"},
+               {60, 2, true, "p90: 60 timers"},
+               {60, 10, false, "p90: 60 timers"},
+               {499, 15, true, "p95: 499 timers"},
+               {500, 15, false, ""}};
+  for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+    struct table *t = table_new(0);
+    for (uint64_t k = 0; k < cases[i].n; k++)
+      hist_add(&t->probe.timer_late, k < cases[i].slow ? 6 * MS : MS);
+    table_finish(t);
+    struct checks_input in = plain();
+    struct check c[CHECK_COUNT];
+    checks_run(t, &in, c);
+    if (c[CHECK_WAKE_LAG].ok != cases[i].ok)
+      fail_msg("case %zu: figure %g, %s", i, c[CHECK_WAKE_LAG].figure, c[CHECK_WAKE_LAG].note);
+    check_has(c[CHECK_WAKE_LAG].note, cases[i].note);
+    table_free(t);
+  }
+}
+
+static void answers_shorter_than_declared(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  for (uint64_t i = 0; i < 40; i++) {
+    struct sample *s = row_tokens(row_ok(i, 1, 0, 5, 5), 100,
+                                  i < 3   ? 7
+                                  : i < 5 ? SAMPLE_ABSENT
+                                          : 100,
+                                  0);
+    s->asked_tokens = i < 25 ? 100 : SAMPLE_ABSENT;
+    row_add(t, s);
+  }
+  table_finish(t);
+  struct checks_input in = plain();
+  struct check c[CHECK_COUNT];
+  checks_run(t, &in, c);
+  assert_string_equal(c[CHECK_SHORT_ANSWERS].name, "short_answers");
+  check_near(c[CHECK_SHORT_ANSWERS].figure, 3.0 / 23, 1e-15);
+  assert_false(c[CHECK_SHORT_ANSWERS].ok);
+  assert_string_equal(c[CHECK_SHORT_ANSWERS].note, "3 of 23, which had 21 of 300 tokens");
+  struct err err;
+  check_ok(checks_set_limit(&in.limits, "short_answers", "20%", &err), &err);
+  checks_run(t, &in, c);
+  assert_true(c[CHECK_SHORT_ANSWERS].ok);
+  table_free(t);
+}
+
+/* `n` measured generation requests to r0, of n / each sessions, besides the replicas of the run. */
+static struct table *to_one_replica(uint64_t n, uint64_t each, const char *policy) {
   struct table *t = table_new(0);
   table_add_replica(t, "r0");
   table_add_replica(t, "r2");
   table_add_replica(t, "r1");
   for (uint64_t i = 0; i < n; i++) {
-    struct sample *s = row_ok(i, 1, 0, 5, 5);
+    struct sample *s = row_ok(i / each, 1, 0, 5, 5);
     s->chosen = mem_strdup("r0");
+    s->policy = policy;
     row_add(t, s);
   }
+  table_finish(t);
   return t;
+}
+
+/* Three sessions over three replicas often miss one, whatever they send there. */
+static void idle_by_chance_is_no_fault(void **state) {
+  (void)state;
+  struct checks_input in = plain();
+  struct check c[CHECK_COUNT];
+  struct table *t = to_one_replica(60, 20, "session_hash");
+  checks_run(t, &in, c);
+  assert_true(c[CHECK_IDLE_REPLICA].ok && isnan(c[CHECK_IDLE_REPLICA].figure));
+  assert_string_equal(c[CHECK_IDLE_REPLICA].note,
+                      "not measured: 3 sessions over 3 replicas leave a given one out by chance in "
+                      "30 % of runs (2 got none)");
+  table_free(t);
+  t = to_one_replica(60, 2, "session_hash"); /* 30 sessions */
+  checks_run(t, &in, c);
+  check_near(c[CHECK_IDLE_REPLICA].figure, 2, 0.0);
+  table_free(t);
+  t = to_one_replica(60, 20, "round_robin"); /* each request is placed */
+  checks_run(t, &in, c);
+  assert_false(c[CHECK_IDLE_REPLICA].ok);
+  table_free(t);
 }
 
 static void a_replica_that_got_nothing(void **state) {
   (void)state;
   struct checks_input in = plain();
   struct check c[CHECK_COUNT];
-  struct table *t = to_one_replica(29);
-  table_finish(t);
-  checks_run(t, &in, c); /* 10 per replica at least */
+  struct table *t = to_one_replica(22, 1, NULL);
+  checks_run(t, &in, c); /* (2/3)^22 = 1.3e-4 */
   assert_true(c[CHECK_IDLE_REPLICA].ok && isnan(c[CHECK_IDLE_REPLICA].figure));
-  check_has(c[CHECK_IDLE_REPLICA].note, "not measured: 29 requests are too few for 3 replicas");
+  check_has(c[CHECK_IDLE_REPLICA].note, "not measured: 22 requests over 3 replicas leave");
   table_free(t);
-  t = to_one_replica(30);
+  t = to_one_replica(23, 1, NULL);
   struct sample *s = row_ok(99, 1, 0, 5, 5);
   s->chosen = mem_strdup("r1");
   s->measured = false; /* the warm-up is not the measurement */
@@ -322,8 +440,11 @@ static void long_lists_of_idle_replicas_are_cut(void **state) {
     snprintf(id, sizeof id, "replica-number-%d", i);
     table_add_replica(t, id);
   }
-  for (uint64_t i = 0; i < 1000; i++)
-    row_add(t, row_ok(i, 1, 0, 5, 5));
+  for (uint64_t i = 0; i < 1000; i++) {
+    struct sample *s = row_ok(i, 1, 0, 5, 5);
+    s->served = mem_strdup("elsewhere");
+    row_add(t, s);
+  }
   table_finish(t);
   struct checks_input in = plain();
   struct check c[CHECK_COUNT];
@@ -395,6 +516,10 @@ int main(void) {
       cmocka_unit_test(a_standstill_that_is_alone),
       cmocka_unit_test(counts_that_cannot_be_true),
       cmocka_unit_test(limits_can_be_set),
+      cmocka_unit_test(errors_of_stamps_and_late_reads_are_apart),
+      cmocka_unit_test(few_samples_are_judged_by_a_lower_percentile),
+      cmocka_unit_test(answers_shorter_than_declared),
+      cmocka_unit_test(idle_by_chance_is_no_fault),
       cmocka_unit_test(a_replica_that_got_nothing),
       cmocka_unit_test(expectations_need_sessions),
       cmocka_unit_test(long_lists_of_idle_replicas_are_cut),

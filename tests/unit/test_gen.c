@@ -56,8 +56,8 @@ static void test_the_setting_belongs_to_the_state(void **state) {
   lua_check_run(L, "core = require 'perigee.gen.core' early = core.tokens(10, 'x', nil)");
   bind_gen_set_tokens(L, 4, false);
   lua_check_string(L, "return #early", "40"); /* made now, for the run's tokenizer */
-  lua_check_string(L, "return select(2, core.tokens_of(40))", "false");
-  lua_check_string(L, "return (core.tokens_of(42))", "11");
+  lua_check_string(L, "return select(2, core.count('four'))", "false");
+  lua_check_string(L, "return (core.count(core.words(9, 'y', nil)))", "13");
   lua_close(L);
 }
 
@@ -84,7 +84,7 @@ static void test_out_of_memory(void **state) {
                           "assert(#tostring(core.tokens(30, 'x', nil)) == 30)\n"
                           "assert(#core.tokens(30, nil, r) == 30)\n"
                           "assert(core.is_text(core.of('x')) and core.is_rng(core.rng(7)))\n"
-                          "tostring(core.words(9, 'y', nil)) core.tokens_of(40)");
+                          "tostring(core.words(9, 'y', nil)) core.count('x')");
 }
 
 int main(void) {

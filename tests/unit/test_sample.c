@@ -22,7 +22,8 @@ static const char all_unknown[] =
     "\"ledger_source\":null,\"causes\":null,\"class\":null,\"server\":null,"
     "\"render_ns\":null,\"tokenize_ns\":null,\"hash_ns\":null,"
     "\"measured\":false,\"generation\":false,\"streamed\":false,\"method\":null,\"url\":null,"
-    "\"error_detail\":null,\"reconnects\":0,\"first_visible\":null,\"first_tokens\":null,"
+    "\"error_detail\":null,\"reconnects\":0,\"first_visible\":null,\"asked_tokens\":null,\"first_"
+    "tokens\":null,"
     "\"window_tokens\":null,\"coalesced_bound_ns\":null}";
 
 static const char all_known[] =
@@ -45,7 +46,8 @@ static const char all_known[] =
     "\"render_ns\":10,\"tokenize_ns\":20,\"hash_ns\":30,"
     "\"measured\":true,\"generation\":true,\"streamed\":true,\"method\":\"POST\","
     "\"url\":\"http://h/v1\",\"error_detail\":\"503: overloaded\\nsorry\",\"reconnects\":1,"
-    "\"first_visible\":7,\"first_tokens\":1,\"window_tokens\":8,\"coalesced_bound_ns\":44}";
+    "\"first_visible\":7,\"asked_tokens\":100,\"first_tokens\":1,\"window_tokens\":8,\"coalesced_"
+    "bound_ns\":44}";
 
 static void check_row(const struct sample *s, const char *run, bool itl, const char *want) {
   struct buf b;
@@ -103,6 +105,7 @@ static void everything_known(void **state) {
   s->cached_state = CACHED_VALUE;
   s->first_tokens = 1;
   s->window_tokens = 8;
+  s->asked_tokens = 100;
   s->output_events = 3;
   s->n_gaps = 2;
   s->gaps_ns = mem_calloc(2, sizeof *s->gaps_ns);

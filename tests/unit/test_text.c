@@ -5,19 +5,20 @@
 #include "bind/bind.h"
 #include "bind/text.h"
 
-static const struct gen_tokens bytes = {1, true, NULL}, estimate = {4, false, NULL};
+static const struct gen_tokens bytes = {.bytes_per_token = 1, .exact = true},
+                               estimate = {.bytes_per_token = 4};
 
 static void test_a_recipe_is_made_once(void **state) {
   (void)state;
   struct rng rng;
   rng_init(&rng, 1, 2);
   struct text *t = text_new_recipe(TEXT_TOKENS, 100, &rng);
-  struct blob *first = text_blob(t, bytes);
+  struct blob *first = text_blob(t, bytes, NULL);
   assert_int_equal(first->len, 100);
-  assert_ptr_equal(text_blob(t, estimate), first); /* what is made stays as it is */
+  assert_ptr_equal(text_blob(t, estimate, NULL), first); /* what is made stays as it is */
   text_unref(t);
   t = text_new_recipe(TEXT_TOKENS, 100, &rng);
-  assert_int_equal(text_blob(t, estimate)->len, 400);
+  assert_int_equal(text_blob(t, estimate, NULL)->len, 400);
   text_unref(t);
 }
 
@@ -31,8 +32,8 @@ static void test_counts_are_rounded_before_they_become_bytes(void **state) {
   } cases[] = {{0.2, 1, 1}, {2.4, 1, 2}, {2.5, 1, 3}, {2.5, 4, 12}, {1, 3.6, 4}};
   for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
     struct text *t = text_new_recipe(TEXT_TOKENS, cases[i].tokens, &rng);
-    struct gen_tokens tokens = {cases[i].per_token, false, NULL};
-    assert_int_equal(text_blob(t, tokens)->len, cases[i].len);
+    struct gen_tokens tokens = {.bytes_per_token = cases[i].per_token};
+    assert_int_equal(text_blob(t, tokens, NULL)->len, cases[i].len);
     text_unref(t);
   }
 }
@@ -51,7 +52,7 @@ static void test_joins_are_lazy_and_deep(void **state) {
     right = r;
   }
   assert_int_equal(left->kind, TEXT_JOINED);
-  assert_int_equal(text_blob(left, bytes)->len, 200001);
+  assert_int_equal(text_blob(left, bytes, NULL)->len, 200001);
   assert_int_equal(left->kind, TEXT_MADE);
   text_unref(left);
   text_unref(right); /* never made */
@@ -67,7 +68,7 @@ static void test_joins_of_nothing_do_not_nest(void **state) {
     text_unref(t);
     t = twice;
   }
-  assert_int_equal(text_blob(t, bytes)->len, 0);
+  assert_int_equal(text_blob(t, bytes, NULL)->len, 0);
   struct text *left = text_new_joined(t, one), *right = text_new_joined(one, t);
   assert_ptr_equal(left, one);
   assert_ptr_equal(right, one);
@@ -83,10 +84,10 @@ static void test_made_texts_are_counted(void **state) {
   (void)state;
   struct rng rng;
   rng_init(&rng, 1, 2);
-  struct gen_tokens counted = {2, true, blob_count_new()};
+  struct gen_tokens counted = {.bytes_per_token = 2, .exact = true, .count = blob_count_new()};
   struct text *t = text_new_recipe(TEXT_TOKENS, 50, &rng), *both = text_new_joined(t, t);
   assert_int_equal(blob_count_bytes(counted.count), 0);
-  text_blob(both, counted);
+  text_blob(both, counted, NULL);
   assert_int_equal(blob_count_bytes(counted.count), 300);
   text_unref(both);
   assert_int_equal(blob_count_bytes(counted.count), 100);
@@ -102,9 +103,9 @@ static void test_a_shared_part_outlives_its_joins(void **state) {
   blob_unref(ab);
   struct text *twice = text_new_joined(part, part), *all = text_new_joined(twice, part);
   text_unref(twice);
-  assert_string_equal(text_blob(all, bytes)->data, "ababab");
+  assert_string_equal(text_blob(all, bytes, NULL)->data, "ababab");
   text_unref(all);
-  assert_string_equal(text_blob(part, bytes)->data, "ab");
+  assert_string_equal(text_blob(part, bytes, NULL)->data, "ab");
   text_unref(part);
 }
 

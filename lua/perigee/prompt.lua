@@ -1,0 +1,111 @@
+-- Prompts made on this side: what conv:set_renderer takes, and how a conversation becomes the token ids
+-- that go to /v1/completions. Not for scripts.
+local core = require "perigee.core"
+local histories = require "perigee.chat.core"
+local json = require "perigee.json"
+local make = require "perigee.gen.core"
+
+local prompt = {}
+
+local OPTIONS = { "kwargs", "now" }
+
+local loaded = {} -- what --template named, by its name: made once per state
+
+-- A renderer from what --template takes: "harmony", or where a template is.
+local function named(name)
+  if loaded[name] then
+    return loaded[name]
+  end
+  if name == "harmony" then
+    core.raise("conv:set_renderer: Harmony's system message has a date: "
+      .. "require \"perigee.harmony\".renderer { date = \"2026-08-01\" } (false for none)")
+  end
+  local template, message = require "perigee.template".load(name)
+  if not template then
+    core.raise("conv:set_renderer: " .. message)
+  end
+  loaded[name] = template
+  return template
+end
+
+local function has_method(r, name)
+  local ok, method = pcall(function() return r[name] end)
+  return ok and type(method) == "function"
+end
+
+--- Checks a renderer and its options; returns what prompt.update takes.
+function prompt.renderer(r, opts, where)
+  opts = core.options(opts, where, OPTIONS)
+  if opts.now ~= nil and type(opts.now) ~= "string" then
+    core.raise(where .. ": now must be a time as \"2026-08-01T12:00:00\", got " .. core.shown(opts.now))
+  end
+  if opts.kwargs ~= nil and type(opts.kwargs) ~= "table" then
+    core.raise(where .. ": kwargs must be a table of template variables, got " .. core.shown(opts.kwargs))
+  end
+  if type(r) == "string" then
+    r = named(r)
+  end
+  if type(r) == "table" and histories.is_template(rawget(r, "core")) then
+    return { template = rawget(r, "core"), kwargs = opts.kwargs, now = opts.now }
+  end
+  local kind = type(r)
+  if (kind ~= "table" and kind ~= "userdata") or not (has_method(r, "render_ids") or has_method(r, "render")) then
+    core.raise(("%s: a renderer is a template (perigee.template), a perigee.harmony renderer, or a table with "
+      .. "render(self, messages, options); got %s"):format(where, core.shown(r)))
+  end
+  return { object = r, ids = has_method(r, "render_ids"), kwargs = opts.kwargs, now = opts.now }
+end
+
+local function messages_of(conv)
+  local list = {}
+  for i = 1, #conv.core do
+    list[i] = json.decode(conv.core:message(i), { drop_null = true })
+  end
+  return list
+end
+
+local function tools_of(conv)
+  local tools = conv.core:tools()
+  return tools and json.decode(tools) or nil
+end
+
+-- A renderer in Lua, or one that gives ids.
+local function update_from_object(conv, renderer, where)
+  local from = histories.clock()
+  local r = renderer.object
+  local render = renderer.ids and r.render_ids or r.render
+  local made, message = render(r, messages_of(conv), {
+    add_generation_prompt = true, kwargs = renderer.kwargs, now = renderer.now, tools = tools_of(conv),
+  })
+  local to = histories.clock()
+  local spent = from and to - from
+  if made == nil then
+    core.raise(("%s: the renderer: %s"):format(where, tostring(message)))
+  end
+  if type(made) == "table" then
+    conv.core:prompt_ids(made)
+    return spent, nil
+  elseif type(made) ~= "string" and not make.is_text(made) then
+    core.raise(("%s: the renderer returned a %s; a text or a list of token ids is expected"):format(where,
+      type(made)))
+  end
+  local tokenize_ns, why = conv.core:prompt_text(made)
+  if why then
+    core.raise(("%s: %s"):format(where, why))
+  end
+  return spent, tokenize_ns
+end
+
+--- Makes the prompt what the conversation is now; returns render_ns, tokenize_ns, where there is a clock.
+function prompt.update(conv, renderer, where)
+  if renderer.object then
+    return update_from_object(conv, renderer, where)
+  end
+  local render_ns, tokenize_ns = conv.core:render(renderer.template, renderer.kwargs, renderer.now)
+  if type(tokenize_ns) == "string" then
+    core.raise(("%s: %s"):format(where, tokenize_ns))
+  end
+  return render_ns, tokenize_ns
+end
+
+return prompt

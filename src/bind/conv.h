@@ -1,0 +1,67 @@
+/* conv.h: a conversation's history from the inside: what conv.c and convprompt.c share. */
+#ifndef BIND_CONV_H
+#define BIND_CONV_H
+
+#include <lua.h>
+
+#include "base/blob.h"
+#include "kv/blockhash_chain.h"
+#include "text/promptids.h"
+#include "text/value.h"
+
+#define CONV_TOOLS_KEY 9 /* bytes of ,"tools": */
+
+#define CONV_TYPE "perigee.conv"
+#define NOT_COUNTED (-1)
+
+enum role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL };
+
+/* A message or the tools as a template sees them (text/chatmessages.h); shared by forks. */
+struct conv_prepared {
+  uint32_t refs;
+  struct value value;
+};
+struct message {
+  struct blob *json; /* with a leading comma unless it is the first */
+  size_t text_bytes; /* of content, and of a call's name and arguments */
+  enum role role;
+  lua_Integer tokens;             /* of the same, by the run's tokenizer; NOT_COUNTED */
+  struct conv_prepared *prepared; /* NULL until a template asks */
+};
+
+/* A chain over the beginning of the prompt that will hardly change, and what it was opened with. */
+struct conv_hashing {
+  struct blockhash_chain *chain;
+  char *options;
+  size_t n;      /* ids in it */
+  size_t stable; /* leading ids that no change has touched since */
+};
+
+struct conv {
+  struct blob *head;  /* {"model":"…","messages":[ */
+  struct blob *tools; /* ,"tools":[…] or NULL */
+  struct message *messages;
+  size_t n, cap;
+  size_t text_bytes;
+  uint64_t key;     /* what scripted answers and call ids are drawn from … */
+  uint64_t answers; /* … together with how many assistant messages there were */
+  /* the prompt of a renderer (convprompt.c) */
+  struct conv_prepared *prepared_tools;
+  struct promptids prompt, sent; /* as it is, and as the last request had it */
+  bool has_sent;
+  struct conv_hashing hashing;
+};
+
+MAY_RAISE struct conv *conv_check(lua_State *L, int index);
+
+struct conv_prepared *conv_prepared_ref(struct conv_prepared *p); /* NULL is allowed, in both */
+void conv_prepared_unref(struct conv_prepared *p);
+void conv_prompt_free(struct conv *c);
+void conv_prompt_fork(const struct conv *c, struct conv *fork);
+
+/* Methods of convprompt.c. */
+MAY_RAISE int conv_clock(lua_State *L), conv_hashes(lua_State *L), conv_is_template(lua_State *L),
+    conv_prompt_body(lua_State *L), conv_prompt_ids(lua_State *L), conv_prompt_sent(lua_State *L),
+    conv_prompt_text(lua_State *L), conv_prompt_tokens(lua_State *L), conv_render(lua_State *L);
+
+#endif

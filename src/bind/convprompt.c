@@ -1,0 +1,368 @@
+/* convprompt.c: a conversation's prompt when it is rendered on this side: ids, JSON, block hashes.
+ *
+ * A template renders the messages as values that are made once per message; the text goes into
+ * text/promptids, which tokenizes what is new. A renderer in Lua hands in a text or ids. What is
+ * sent are the ids, in pieces that most requests of a conversation share. */
+#include "bind/conv.h"
+
+#include <lauxlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "bind/bind.h"
+#include "bind/hold.h"
+#include "bind/luablockhash.h"
+#include "bind/luatemplate.h"
+#include "bind/text.h"
+#include "io/loop.h"
+#include "run/state.h"
+#include "text/chatmessages.h"
+#include "text/json.h"
+
+#define MEMO_TYPE "perigee.prompt.memo"
+#define MEMO_BYTES ((size_t)8 << 20) /* of a Lua state */
+#define LOOSE_MARKS 3 /* special tokens at the end of a prompt that the next one may change */
+
+/* ---- what is kept ---- */
+
+struct conv_prepared *conv_prepared_ref(struct conv_prepared *p) {
+  if (p)
+    p->refs++;
+  return p;
+}
+
+void conv_prepared_unref(struct conv_prepared *p) {
+  if (!p || --p->refs)
+    return;
+  value_free(&p->value);
+  mem_free(p);
+}
+
+static void free_hashing(struct conv_hashing *h) {
+  blockhash_chain_delete(h->chain);
+  mem_free(h->options);
+  *h = (struct conv_hashing){0};
+}
+
+void conv_prompt_free(struct conv *c) {
+  promptids_free(&c->prompt);
+  promptids_free(&c->sent);
+  free_hashing(&c->hashing);
+}
+
+void conv_prompt_fork(const struct conv *c, struct conv *f) {
+  promptids_fork(&c->prompt, &f->prompt);
+  promptids_fork(&c->sent, &f->sent);
+  f->has_sent = c->has_sent;
+  f->hashing = c->hashing;
+  if (c->hashing.chain) {
+    f->hashing.chain = blockhash_chain_fork(c->hashing.chain);
+    f->hashing.options = mem_strdup(c->hashing.options);
+  }
+}
+
+/* ---- the state's memo ---- */
+
+struct held_memo {
+  const struct tokens *bytes; /* when there is no model's tokenizer */
+  struct tokens_encoder *own;
+  struct promptids_memo *memo;
+};
+
+static int memo_gc(lua_State *L) {
+  struct held_memo *h = luaL_checkudata(L, 1, MEMO_TYPE);
+  promptids_memo_delete(h->memo);
+  tokens_encoder_delete(h->own);
+  tokens_close(h->bytes);
+  *h = (struct held_memo){0};
+  return 0;
+}
+
+static MAY_RAISE struct promptids_memo *memo_of(lua_State *L) {
+  static const char key;
+  static const luaL_Reg meta[] = {{"__gc", memo_gc}, {NULL, NULL}};
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) == LUA_TUSERDATA) {
+    struct held_memo *h = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    return h->memo;
+  }
+  lua_pop(L, 1);
+  struct gen_tokens t = bind_gen_tokens(L);
+  struct err err;
+  if (!t.encoder && !t.exact)
+    bind_raise(L, "a renderer needs the model's tokenizer: give the run --tokenizer");
+  bind_new_type(L, MEMO_TYPE, meta, NULL);
+  struct held_memo *h = bind_new_userdata(L, sizeof *h, MEMO_TYPE);
+  if (!t.encoder) {
+    if (tokens_open("bytes", &h->bytes, &err))
+      bind_raise(L, "%s", err.text);
+    h->own = tokens_encoder_new(h->bytes);
+  }
+  h->memo = promptids_memo_new(t.encoder ? t.encoder : h->own, MEMO_BYTES);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
+  return h->memo;
+}
+
+/* The time for the row's costs; 0 where there is no run. */
+static uint64_t now_ns(lua_State *L) {
+  const struct state *s = state_of(L);
+  return s && s->options.loop ? loop_refresh(s->options.loop) : 0;
+}
+
+static MAY_RAISE void push_spent(lua_State *L, uint64_t from, uint64_t to) {
+  if (from)
+    lua_pushinteger(L, (lua_Integer)(to - from));
+  else
+    lua_pushnil(L);
+}
+
+static int push_failure(lua_State *L, const struct err *err) {
+  lua_pushnil(L);
+  lua_pushstring(L, err->text);
+  return 2;
+}
+
+static void touched(struct conv *c) {
+  if (c->prompt.kept < c->hashing.stable)
+    c->hashing.stable = c->prompt.kept;
+}
+
+/* ---- rendering ---- */
+
+static int prepare_message(struct conv *c, size_t i, struct err *err) {
+  struct message *m = &c->messages[i];
+  size_t comma = i == 0 ? 0 : 1;
+  struct value list = value_array(), prepared;
+  if (m->prepared)
+    return 0;
+  int rc =
+      json_parse(m->json->data + comma, m->json->len - comma, value_push(&list, value_null()), err);
+  if (!rc)
+    rc = chatmessages_prepare(&list, &prepared, err);
+  value_free(&list);
+  if (rc)
+    return err_prefix(err, "message %zu", i + 1);
+  m->prepared = MEM_NEW(struct conv_prepared);
+  m->prepared->refs = 1;
+  m->prepared->value = *value_at(&prepared, 0);
+  *value_at(&prepared, 0) = value_null();
+  value_free(&prepared);
+  return 0;
+}
+
+static int prepare_tools(struct conv *c, struct err *err) {
+  struct value raw, prepared;
+  if (c->prepared_tools || !c->tools)
+    return 0;
+  int rc = json_parse(c->tools->data + CONV_TOOLS_KEY, c->tools->len - CONV_TOOLS_KEY, &raw, err);
+  if (rc)
+    return rc;
+  rc = chatmessages_tools(&raw, &prepared, err);
+  value_free(&raw);
+  if (rc)
+    return rc;
+  c->prepared_tools = MEM_NEW(struct conv_prepared);
+  c->prepared_tools->refs = 1;
+  c->prepared_tools->value = prepared;
+  return 0;
+}
+
+/* Renders into `out`; the list of messages borrows its items. */
+static int render(struct conv *c, const struct held_template *tpl, const struct value *kwargs,
+                  const struct template_options *options, struct buf *out, struct err *err) {
+  int rc = prepare_tools(c, err);
+  for (size_t i = 0; i < c->n && !rc; i++)
+    rc = prepare_message(c, i, err);
+  if (rc)
+    return rc;
+  struct value messages = value_array();
+  messages.u.array.items = mem_calloc(c->n ? c->n : 1, sizeof(struct value));
+  messages.u.array.n = messages.u.array.cap = c->n;
+  for (size_t i = 0; i < c->n; i++)
+    messages.u.array.items[i] = c->messages[i].prepared->value;
+  struct template_chat chat = {.messages = &messages,
+                               .tools = c->prepared_tools ? &c->prepared_tools->value : NULL,
+                               .kwargs = kwargs,
+                               .add_generation_prompt = true};
+  rc = bind_template_render(tpl, &chat, options, out, err);
+  mem_free(messages.u.array.items);
+  return rc;
+}
+
+/* conv:render(template's core, kwargs or nil, now or nil) -> render_ns, tokenize_ns (nil without a
+ * run's clock); nil, message. */
+int conv_render(lua_State *L) {
+  struct conv *c = conv_check(L, 1);
+  const struct held_template *tpl = bind_test_template(L, 2);
+  luaL_argcheck(L, tpl, 2, "no template");
+  struct template_options options = {0};
+  struct err err;
+  lua_settop(L, 4);
+  size_t len = 0;
+  const char *now = luaL_optlstring(L, 4, NULL, &len);
+  struct value *kwargs = lua_isnil(L, 3) ? NULL : bind_hold_value(L);
+  if (kwargs)
+    bind_to_value(L, 3, kwargs);
+  options.has_now = now != NULL;
+  if (now && pytime_parse(now, len, &options.now, &err) < 0)
+    return push_failure(L, &err);
+  struct promptids_memo *memo = memo_of(L);
+  struct buf *text = bind_scratch_buf(L);
+  uint64_t t0 = now_ns(L);
+  if (render(c, tpl, kwargs, &options, text, &err))
+    return push_failure(L, &err);
+  uint64_t t1 = now_ns(L);
+  if (promptids_set_text(&c->prompt, memo, text->len ? text->data : "", text->len, &err))
+    return push_failure(L, &err);
+  touched(c);
+  push_spent(L, t0, t1);
+  push_spent(L, t1, now_ns(L));
+  return 2;
+}
+
+/* conv:prompt_text(text) -> tokenize_ns: what a renderer made; nil, message */
+int conv_prompt_text(lua_State *L) {
+  struct conv *c = conv_check(L, 1);
+  struct err err;
+  const struct blob *text = bind_text_blob(L, bind_check_text_node(L, 2, "the renderer's text"));
+  struct promptids_memo *memo = memo_of(L);
+  uint64_t t0 = now_ns(L);
+  if (promptids_set_text(&c->prompt, memo, text->data, text->len, &err))
+    return push_failure(L, &err);
+  touched(c);
+  push_spent(L, t0, now_ns(L));
+  return 1;
+}
+
+/* conv:prompt_ids(list): what a renderer made */
+int conv_prompt_ids(lua_State *L) {
+  struct conv *c = conv_check(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  size_t n = (size_t)luaL_len(L, 2);
+  uint32_t *ids = lua_newuserdatauv(L, (n ? n : 1) * sizeof *ids, 0);
+  for (size_t i = 0; i < n; i++) {
+    int whole = 0;
+    lua_geti(L, 2, (lua_Integer)i + 1);
+    lua_Integer id = lua_type(L, -1) == LUA_TNUMBER ? lua_tointegerx(L, -1, &whole) : 0;
+    if (!whole || id < 0 || id > UINT32_MAX)
+      bind_raise(L, "the renderer's token %d is %s, not a token id", (int)i + 1, bind_shown(L, -1));
+    ids[i] = (uint32_t)id;
+    lua_pop(L, 1);
+  }
+  promptids_set_ids(&c->prompt, ids, n);
+  touched(c);
+  return 0;
+}
+
+/* ---- what becomes of it ---- */
+
+/* conv:prompt_tokens() -> number of ids */
+int conv_prompt_tokens(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)conv_check(L, 1)->prompt.n);
+  return 1;
+}
+
+/* conv:prompt_sent() -> how many leading ids the prompt shares with the one that was sent before;
+ * nil for the first. From here on this one is. */
+int conv_prompt_sent(lua_State *L) {
+  struct conv *c = conv_check(L, 1);
+  if (c->has_sent)
+    lua_pushinteger(L, (lua_Integer)promptids_common(&c->sent, &c->prompt));
+  else
+    lua_pushnil(L);
+  promptids_free(&c->sent);
+  promptids_fork(&c->prompt, &c->sent);
+  c->has_sent = true;
+  return 1;
+}
+
+static void add_piece(struct bind_body *body, struct buf *b) {
+  struct blob *blob = blob_from_buf(b);
+  bind_body_add(body, blob);
+  blob_unref(blob);
+}
+
+/* conv:prompt_body(options) -> body {…options…,"prompt":[ids]} */
+int conv_prompt_body(lua_State *L) {
+  struct conv *c = conv_check(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  struct buf *b = bind_hold_buf(L);
+  struct bind_body *body = bind_new_body(L);
+  bind_write_json(L, 2, b);
+  b->len--; /* the closing brace comes last */
+  buf_puts(b, b->len > 1 ? ",\"prompt\":[" : "\"prompt\":[");
+  bind_reserve_text(L, (double)(c->prompt.n - (c->prompt.n_parts ? c->prompt.kept : 0)) * 7);
+  promptids_write(&c->prompt);
+  body->cap = c->prompt.n_parts + 2;
+  body->parts = mem_calloc(body->cap, sizeof(struct blob *));
+  add_piece(body, b);
+  struct blob_count *count = bind_gen_tokens(L).count;
+  for (size_t i = 0; i < c->prompt.n_parts; i++) {
+    blob_count_in(c->prompt.parts[i].json, count);
+    bind_body_add(body, c->prompt.parts[i].json);
+  }
+  buf_puts(b, "]}");
+  add_piece(body, b);
+  return 1;
+}
+
+/* ---- block hashes ---- */
+
+/* The chain of the beginning, opened anew when the options are others or it changed. */
+static MAY_RAISE void open_chain(lua_State *L, struct conv *c, const char *scheme,
+                                 const struct value *options) {
+  struct conv_hashing *h = &c->hashing;
+  struct buf *key = bind_hold_buf(L);
+  struct err err;
+  buf_puts(key, scheme);
+  if (options)
+    json_write(key, options);
+  if (h->chain && strcmp(h->options, key->data) == 0 && h->n <= h->stable)
+    return;
+  free_hashing(h);
+  if (blockhash_chain_open(scheme, options, &h->chain, &err))
+    bind_raise(L, "conv:hashes: %s", err.text);
+  h->options = mem_strdup(key->data);
+}
+
+/* conv:hashes(options or nil) -> hashes of the prompt, hash_ns; nil, message */
+int conv_hashes(lua_State *L) {
+  struct conv *c = conv_check(L, 1);
+  const struct value *options;
+  struct conv_hashing *h = &c->hashing;
+  struct err err;
+  lua_settop(L, 2);
+  uint64_t t0 = now_ns(L);
+  const char *scheme = bind_check_scheme(L, 2, &options);
+  open_chain(L, c, scheme, options);
+  const uint32_t *ids = promptids_ids(&c->prompt);
+  size_t firm = promptids_firm(&c->prompt, LOOSE_MARKS);
+  if (firm > h->n) {
+    if (blockhash_chain_add(h->chain, ids + h->n, firm - h->n, &err)) {
+      free_hashing(h);
+      return push_failure(L, &err);
+    }
+    h->n = firm;
+  }
+  h->stable = c->prompt.n;
+  struct blockhash_chain *chain = bind_push_hashes(L, h->chain);
+  if (c->prompt.n > h->n && blockhash_chain_add(chain, ids + h->n, c->prompt.n - h->n, &err))
+    return push_failure(L, &err);
+  push_spent(L, t0, now_ns(L));
+  return 2;
+}
+
+/* clock() -> ns; nil without a run */
+int conv_clock(lua_State *L) {
+  uint64_t now = now_ns(L);
+  if (!now)
+    return 0;
+  lua_pushinteger(L, (lua_Integer)now);
+  return 1;
+}
+
+/* is_template(x) -> whether it is the core of a template */
+int conv_is_template(lua_State *L) {
+  lua_pushboolean(L, bind_test_template(L, 1) != NULL);
+  return 1;
+}

@@ -1,0 +1,19 @@
+/* luatemplate.h: the templates of scripts, for what renders them without going through Lua. */
+#ifndef BIND_LUATEMPLATE_H
+#define BIND_LUATEMPLATE_H
+
+#include <lua.h>
+
+#include "text/template.h"
+
+struct held_template;
+
+/* The template at `index`, a userdata of perigee.template.core; NULL when it is something else. */
+const struct held_template *bind_test_template(lua_State *L, int index);
+/* template_render_chat with the model's own special tokens, unless the chat gives some, and its
+ * template for conversations with tools where it has one. */
+NODISCARD int bind_template_render(const struct held_template *h, struct template_chat *chat,
+                                   const struct template_options *opts, struct buf *out,
+                                   struct err *err);
+
+#endif
