@@ -131,7 +131,9 @@ static int start_sim(struct runjob *job, struct err *err) {
     push(&args, fixed[i]);
   const struct {
     const char *name, *value;
-  } words[] = {{"--profile", o->profile}, {"--truth", o->truth}, {"--model", job->fleet.model}};
+  } words[] = {{"--profile", o->profile},       {"--truth", o->truth},
+               {"--model", job->fleet.model},   {"--tokenizer", job->fleet.tokenizer},
+               {"--family", job->fleet.family}, {"--template", job->fleet.template}};
   for (size_t i = 0; i < ARRAY_LEN(words); i++)
     if (words[i].value)
       push(&args, words[i].name), push(&args, words[i].value);
