@@ -1,7 +1,8 @@
 --- Lesson 8: metrics of your own.
--- A plan declares what its script records, with a unit; the report then shows it whole. Tags split a
--- metric in expectations ("answer_speed{kind=expert} p50 > 20"), and stand in each row of
--- samples.jsonl: vu:tag for everything a user does from here on, or a table for one value.
+-- A plan declares what its script records, with a unit; the report then shows it whole, and by tag.
+-- Tags split a metric in expectations ("answer_speed{kind=expert} p50 > 20"). vu:tag marks everything
+-- a user does from here on: requests, whose rows in samples.jsonl have the tag, and recorded values. A
+-- table as the third argument marks that one recorded value alone; it stands in no row.
 local perigee = require "perigee"
 local chat = require "perigee.chat"
 local gen = require "perigee.gen"

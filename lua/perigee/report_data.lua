@@ -185,7 +185,7 @@ function data.facts(summary)
   end
   local objectives = broken_objectives(summary)
   if objectives ~= "" then
-    add("slo", objectives)
+    add("objectives", objectives)
   end
   return list
 end
@@ -335,7 +335,7 @@ local TERMS = {
     .. "leaves the "
     .. "field out when nothing was cached" },
   { "tokens", "counted by the server (usage) where it says so, else by the run's tokenizer" },
-  { "slo", "the plan's objectives; goodput is the share of requests that keep all of them. A request whose "
+  { "objectives", "the limits of the plan's `slo`; goodput is the share of requests that keep all. A request whose "
     .. "objective cannot be judged is in no goodput" },
   { "±", "half of the 95 % interval on its longer side, from resampling whole sessions" },
 }

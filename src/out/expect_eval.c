@@ -150,6 +150,9 @@ static void explain_lack(const struct expect_term *term, const struct table *t,
     snprintf(out, size,
              "no data: %s needs event streams; replies%s were not streamed (%llu of %llu)",
              metric->name, these, (unsigned long long)n.not_streamed, ok);
+  else if (metric->domain == METRIC_OF_SCRIPT && t->session_detail[SAMPLE_SCRIPT])
+    snprintf(out, size, "no data: no value of %s was recorded; a session failed: %.140s",
+             metric->name, t->session_detail[SAMPLE_SCRIPT]);
   else if (metric->needs && (ok || metric->domain != METRIC_OF_REQUEST))
     snprintf(out, size, "no data: %s needs %s", metric->name, metric->needs);
   else if (metric->domain == METRIC_OF_SESSION)

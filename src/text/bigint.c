@@ -143,7 +143,9 @@ void bigint_print(struct buf *out, const struct bigint *a, int base) {
   struct bigint *rest = (struct bigint *)(void *)copy.data;
   while (rest->n) {
     uint32_t part = divide_small(rest, chunk);
-    for (int i = 0; i < width && (rest->n || part); i++) {
+    for (int i = 0; i < width; i++) {
+      if (!rest->n && !part)
+        break;
       buf_putc(&reversed, "0123456789abcdef"[part % (uint32_t)base]);
       part /= (uint32_t)base;
     }

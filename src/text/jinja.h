@@ -207,8 +207,8 @@ struct jst {
 /* ---- errors (jinja_value.c) */
 
 /* Ends the rendering with "template 'x' line n: CLASS: text". */
-_Noreturn void jraise(struct jst *st, const char *cls, const char *fmt, ...) PRINTF_LIKE(3, 4);
-_Noreturn void jlimit(struct jst *st, const char *fmt, ...) PRINTF_LIKE(2, 3);
+NORETURN void jraise(struct jst *st, const char *cls, const char *fmt, ...) PRINTF_LIKE(3, 4);
+NORETURN void jlimit(struct jst *st, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static inline void jstep(struct jst *st) {
   if (!st->steps_left--)
     jlimit(st, "it runs too long");
@@ -248,9 +248,9 @@ struct jv jundef_name(struct jst *st, struct jv name);
 struct jv jundef_attr(struct jst *st, struct jv obj, struct jv name);
 struct jv jundef_hint(struct jst *st, const char *hint);
 struct jv jundef_unsafe(struct jst *st, struct jv obj, struct jv name);
-_Noreturn void jundef_fail(struct jst *st, struct jv undefined);
-struct jv jmarkup(struct jv s); /* a str as Markup */
-struct jv jplain(struct jv s);  /* a Markup as str */
+NORETURN void jundef_fail(struct jst *st, struct jv v); /* raises what the Undefined v stands for */
+struct jv jmarkup(struct jv s);                         /* a str as Markup */
+struct jv jplain(struct jv s);                          /* a Markup as str */
 
 struct jlist *jlist_new(struct jst *st, size_t cap);
 void jlist_add(struct jst *st, struct jlist *l, struct jv v);
@@ -279,7 +279,7 @@ struct jdict *jdict_new(struct jst *st);
 void jdict_set(struct jst *st, struct jdict *d, struct jv key, struct jv value);
 struct jv jdict_value(struct jdict *d);
 /* Dictionaries of both kinds; J_MISSING when there is no such key. */
-struct jv jdict_get(struct jst *st, struct jv d, struct jv key);
+struct jv jdict_get(struct jst *st, struct jv v, struct jv key);
 size_t jdict_len(struct jv d);
 void jdict_at(struct jst *st, struct jv d, size_t i, struct jv *key, struct jv *value);
 uint64_t jhash(struct jst *st, struct jv v); /* TypeError when unhashable */
@@ -336,8 +336,8 @@ struct jv jnumber_op(struct jst *st, enum jop op, struct jv a, struct jv b);
 int jnumber_cmp(struct jst *st, struct jv a, struct jv b); /* -1 0 1, 2 with a NaN */
 struct jv jnegate(struct jst *st, struct jv v);
 struct jv jpositive(struct jst *st, struct jv v);
-double jto_double(struct jst *st, struct jv number);
-const struct bigint *jto_big(struct jst *st, struct jv integer);
+double jto_double(struct jst *st, struct jv v);            /* of a number */
+const struct bigint *jto_big(struct jst *st, struct jv v); /* of an int */
 /* int(str, base) and float(str) as Python reads them; false when it would raise. */
 bool jread_int(struct jst *st, const char *s, size_t len, int base, struct jv *out);
 bool jread_float(const char *s, size_t len, double *out);

@@ -140,8 +140,10 @@ void jleave_scope(struct jst *st, const struct jloads *loads);
 struct jframe *jframe_new(struct jst *st, const struct jscope_fn *fn, struct jframe *outer);
 static inline struct jv *jslot(struct jst *st, struct jref ref) {
   struct jframe *f = st->frame;
-  for (uint16_t up = ref.up; up; up--)
+  for (uint16_t up = ref.up; up; up--) {
     f = f->outer;
+    assert(f); /* jinja_scope.c counted them */
+  }
   return &f->slots[ref.slot];
 }
 
@@ -212,10 +214,9 @@ struct jparser {
 };
 
 struct jprogram *jparse(struct jst *st, const char *source, size_t len);
-_Noreturn void jparse_fail(struct jparser *p, uint32_t line, const char *fmt, ...)
-    PRINTF_LIKE(3, 4);
+NORETURN void jparse_fail(struct jparser *p, uint32_t line, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* What Python's own compiler refuses: SyntaxError "what: name". */
-_Noreturn void jparse_refuse(struct jparser *p, uint32_t line, const char *what, const char *name);
+NORETURN void jparse_refuse(struct jparser *p, uint32_t line, const char *what, const char *name);
 const struct jname *jintern(struct jst *st, struct jprogram *program, const char *s, size_t len);
 struct jnode *jnode_new(struct jparser *p, enum jkind kind, uint32_t line);
 void jnodes_add(struct jst *st, struct jnodes *list, struct jnode *node);

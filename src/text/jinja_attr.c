@@ -307,6 +307,7 @@ static struct jv char_at(struct jst *st, struct jv s, struct jv key) {
 
 /* obj[key] by the type's own rules; J_MISSING where Python raises LookupError or TypeError. */
 static struct jv subscript(struct jst *st, struct jv obj, struct jv key) {
+  const struct jv none = {.type = J_MISSING};
   int64_t i;
   switch (obj.type) {
   case J_UNDEF:
@@ -317,14 +318,13 @@ static struct jv subscript(struct jst *st, struct jv obj, struct jv key) {
   case J_JLIST:
   case J_TUPLE:
     i = position(key, jseq_len(obj));
-    return i < 0 ? (struct jv){.type = J_MISSING} : jseq_at(st, obj, (size_t)i);
+    return i < 0 ? none : jseq_at(st, obj, (size_t)i);
   case J_DICT:
   case J_JDICT:
     return hashable(key) ? jdict_get(st, obj, key) : (struct jv){.type = J_MISSING};
   case J_RANGE:
     i = position(key, (size_t)obj.u.range->n);
-    return i < 0 ? (struct jv){.type = J_MISSING}
-                 : jint(obj.u.range->start + i * obj.u.range->step);
+    return i < 0 ? none : jint(obj.u.range->start + i * obj.u.range->step);
   case J_SELF:
     if (key.type == J_STR) {
       const struct jnode *block = find_block(st, key);

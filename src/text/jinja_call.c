@@ -277,7 +277,7 @@ static struct jv global_raise(struct jst *st, struct jv self, const struct jargs
 
 static struct jv global_strftime(struct jst *st, struct jv self, const struct jargs *args) {
   (void)self;
-  struct jv format;
+  struct jv format = jnone();
   jbind(st, "strftime_now", "format", args, &format);
   jneed_str(st, format, "strftime() argument 1");
   if (!st->has_now)

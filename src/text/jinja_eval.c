@@ -112,7 +112,7 @@ struct jv jeval_call(struct jst *st, const struct jnode *n, struct jv callee, st
   struct jargs args;
   jeval_args(st, n, caller, &args);
   st->line = n->line;
-  return jcall(st, callee, &args);
+  return jcall(st, callee, &args); // cppcheck-suppress returnDanglingLifetime
 }
 
 /* A method of an object is called without making a value of it. */
@@ -128,7 +128,8 @@ static struct jv eval_method(struct jst *st, const struct jnode *n) {
   struct jargs args;
   jeval_args(st, n, MISSING, &args);
   st->line = n->line;
-  return def->call(st, obj, &args);
+  /* what args points to is in the arena */
+  return def->call(st, obj, &args); // cppcheck-suppress returnDanglingLifetime
 }
 
 static struct jv eval_function(struct jst *st, const struct jnode *n) {
@@ -140,7 +141,7 @@ static struct jv eval_function(struct jst *st, const struct jnode *n) {
     jraise(st, "TemplateRuntimeError", "No %s named '%.*s' found.",
            n->kind == N_FILTER ? "filter" : "test", (int)(n->value.len > 80 ? 80 : n->value.len),
            n->value.u.s);
-  return n->function->call(st, v, &args);
+  return n->function->call(st, v, &args); // cppcheck-suppress returnDanglingLifetime
 }
 
 static struct jv eval_item(struct jst *st, const struct jnode *n) {

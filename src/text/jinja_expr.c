@@ -94,9 +94,10 @@ static struct jnode *parse_compare(struct jparser *p) {
       n = jnode_new(p, N_COMPARE, line);
       n->a = expr;
     }
-    if (n->list.n == sizeof ops)
+    if (n->list.n < sizeof ops)
+      ops[n->list.n] = (uint8_t)op;
+    else
       jparse_fail(p, line, "more than %zu comparisons in a row", sizeof ops);
-    ops[n->list.n] = (uint8_t)op;
     jnodes_add(p->st, &n->list, parse_sum(p));
   }
   if (!n)

@@ -122,8 +122,8 @@ static void put_number(struct jst *st, struct buf *b, const struct jspec *spec, 
     head[head_len++] = '-';
   else if (spec->sign == '+' || spec->sign == ' ')
     head[head_len++] = spec->sign;
-  memcpy(head + head_len, prefix, strlen(prefix));
-  head_len += strlen(prefix);
+  for (const char *p = prefix; *p; p++)
+    head[head_len++] = *p;
   size_t rest_len = strlen(rest), least = 0, fixed = head_len + rest_len;
   bool zeros = spec->align == '=' && spec->fill == '0';
   if (zeros && spec->width > (int64_t)fixed)
@@ -257,7 +257,7 @@ static void format_float(struct jst *st, struct buf *b, double d, const struct j
   jbuf_drop(st, text);
 }
 
-_Noreturn static void unknown_code(struct jst *st, char type, const char *name) {
+NORETURN static void unknown_code(struct jst *st, char type, const char *name) {
   jraise(st, "ValueError", "Unknown format code '%c' for object of type '%s'", type, name);
 }
 

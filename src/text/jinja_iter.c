@@ -214,9 +214,9 @@ struct jv jloop_attr(struct jst *st, struct jv loop, const char *name, size_t le
 static struct jv loop_cycle(struct jst *st, struct jv self, const struct jargs *args) {
   if (args->n_kw)
     jraise(st, "TypeError", "LoopContext.cycle() got an unexpected keyword argument");
-  if (!args->n)
-    jraise(st, "TypeError", "no items for cycling given");
-  return args->pos[(size_t)self.u.loop->index0 % args->n];
+  if (args->n)
+    return args->pos[(size_t)self.u.loop->index0 % args->n];
+  jraise(st, "TypeError", "no items for cycling given");
 }
 
 static struct jv loop_changed(struct jst *st, struct jv self, const struct jargs *args) {

@@ -21,7 +21,7 @@ struct lexer {
   bool line_starting;
 };
 
-_Noreturn static void fail(struct lexer *lx, const char *at, const char *text) {
+NORETURN static void fail(struct lexer *lx, const char *at, const char *text) {
   for (const char *p = lx->line_at; p < at; p++)
     lx->line += *p == '\n';
   lx->st->line = lx->line;

@@ -26,7 +26,7 @@ static struct jv rest_of_kwargs(struct jst *st, const struct jargs *args, const 
   return jdict_value(d);
 }
 
-_Noreturn static void unknown_kwarg(struct jst *st, const struct jnode *n, const struct jkw *kw) {
+NORETURN static void unknown_kwarg(struct jst *st, const struct jnode *n, const struct jkw *kw) {
   if (kw->len == 6 && !memcmp(kw->name, "caller", 6))
     jraise(st, "TypeError",
            "macro '%s' was invoked with two values for the special caller argument. This is most "

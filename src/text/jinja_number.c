@@ -33,9 +33,9 @@ double jto_double(struct jst *st, struct jv v) {
 }
 
 static struct jv checked(struct jst *st, const struct bigint *b) {
-  if (!b)
-    jlimit(st, "a number has more than %d bits", BIGINT_MAX_LIMBS * 32);
-  return jbig(b);
+  if (b)
+    return jbig(b);
+  jlimit(st, "a number has more than %d bits", BIGINT_MAX_LIMBS * 32);
 }
 
 static int64_t floor_div(int64_t a, int64_t b) {
@@ -102,7 +102,7 @@ static struct jv int_power(struct jst *st, struct jv a, struct jv b) {
     return float_power(st, jto_double(st, a), jto_double(st, b));
   const struct bigint *base = jto_big(st, a);
   bool small = !base->n || (base->n == 1 && base->limb[0] == 1);
-  if (!small && (b.type == J_BIG || jsmall(b) > BIGINT_MAX_LIMBS * 32))
+  if (!small && (b.type == J_BIG || jsmall(b) > INT64_C(32) * BIGINT_MAX_LIMBS))
     checked(st, NULL);
   uint32_t exponent;
   if (b.type == J_BIG) /* 0, 1 or -1: only its oddness counts */
@@ -278,9 +278,7 @@ static bool to_ascii(const char *s, size_t len, struct buf *out) {
     bool space = pychar_classes(c) & PYCHAR_SPACE;
     if (space)
       trailing++;
-    else if (trailing)
-      return false;
-    else if (digit < 0 && c >= 128)
+    else if (trailing || (digit < 0 && c >= 128))
       return false;
     else
       buf_putc(out, digit >= 0 ? (char)('0' + digit) : (char)c);

@@ -5,7 +5,7 @@
 
 static const char *const OP_NAMES[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
 
-_Noreturn static void unsupported(struct jst *st, enum jop op, struct jv a, struct jv b) {
+NORETURN static void unsupported(struct jst *st, enum jop op, struct jv a, struct jv b) {
   jraise(st, "TypeError", "unsupported operand type(s) for %s: '%s' and '%s'", OP_NAMES[op],
          jtype_name(a), jtype_name(b));
 }
@@ -290,12 +290,13 @@ bool jcontains(struct jst *st, struct jv container, struct jv item) {
   if (container.type == J_VIEW)
     return in_view(st, container, item);
   struct jiter *it = jiter_try(st, container);
+  struct jv each;
   if (!it)
     jraise(st, "TypeError", "argument of type '%s' is not iterable", jtype_name(container));
-  struct jv each;
-  while (jnext(st, it, &each))
-    if (item_equal(st, each, item))
-      return true;
+  else
+    while (jnext(st, it, &each))
+      if (item_equal(st, each, item))
+        return true;
   return false;
 }
 

@@ -91,7 +91,7 @@ bool jp_skip_name(struct jparser *p, const char *name) {
   return yes;
 }
 
-_Noreturn static void unexpected(struct jparser *p, const char *expected) {
+NORETURN static void unexpected(struct jparser *p, const char *expected) {
   const struct jtoken *t = jp_token(p);
   if (t->type == T_EOF)
     jparse_fail(p, t->line, "unexpected end of template, expected '%s'.", expected);
@@ -123,7 +123,7 @@ static void put_ends(struct buf *b, const char *const *ends) {
 }
 
 /* The error for a tag that does not belong here (name) or for the end of the template (NULL). */
-_Noreturn static void fail_tag(struct jparser *p, const char *name, uint32_t line) {
+NORETURN static void fail_tag(struct jparser *p, const char *name, uint32_t line) {
   struct buf *b = jbuf_open(p->st);
   bool known = false;
   for (size_t i = 0; name && i < p->n_ends; i++)

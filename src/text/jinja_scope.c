@@ -17,8 +17,8 @@ struct binder {
 
 static void bind(struct binder *b, struct jnode *node, const struct frame *f);
 
-_Noreturn static void fail(struct binder *b, const struct jnode *node, const char *cls,
-                           const char *text) {
+NORETURN static void fail(struct binder *b, const struct jnode *node, const char *cls,
+                          const char *text) {
   b->st->line = node->line;
   jraise(b->st, cls, "%s", text);
 }
@@ -86,8 +86,8 @@ static void bind_children(struct binder *b, struct jnode *node, const struct fra
   jchildren(node, bind_child, &c);
 }
 
-_Noreturn static void unknown_name(struct binder *b, const struct jnode *node,
-                                   const struct jname *name) {
+NORETURN static void unknown_name(struct binder *b, const struct jnode *node,
+                                  const struct jname *name) {
   b->st->line = node->line;
   jraise(b->st, "AssertionError",
          "Tried to resolve a name to a reference that was unknown to the frame ('%s')", name->s);

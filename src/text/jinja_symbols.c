@@ -120,6 +120,7 @@ static struct jsymbols copy_of(struct jst *st, const struct jsymbols *s) {
 static void note_stores(struct jst *st, const struct jsymbols *s, const struct jsymbols *branch,
                         struct jsymbols *stored) {
   for (size_t i = 0; i < branch->n; i++) {
+    assert(branch->v);
     const struct jsymbol *b = &branch->v[i];
     const struct jsymbol *mine = own(s, b->name);
     if (b->stored && !(mine && mine->stored))
@@ -130,6 +131,7 @@ static void note_stores(struct jst *st, const struct jsymbols *s, const struct j
 /* What one branch knows goes into s. */
 static void take(struct jst *st, struct jsymbols *s, const struct jsymbols *branch) {
   for (size_t i = 0; i < branch->n; i++) {
+    assert(branch->v);
     const struct jsymbol *b = &branch->v[i];
     struct jsymbol *sym = define(st, s, b->name, b->how, b->from);
     sym->stored = sym->stored || b->stored;

@@ -18,7 +18,7 @@ struct jchunk {
   char data[] __attribute__((aligned(16)));
 };
 
-static _Noreturn void leave(struct jst *st, const char *cls, const char *text) {
+NORETURN static void leave(struct jst *st, const char *cls, const char *text) {
   err_set(st->err, st->code, "template '%s' line %u: %s%s%s", template_name(st->tpl), st->line, cls,
           *cls ? ": " : "", text);
   longjmp(st->raise, 1);
@@ -384,7 +384,9 @@ struct jv jdict_get(struct jst *st, struct jv v, struct jv key) {
     return found ? jfrom(found, st) : (struct jv){.type = J_MISSING};
   }
   int64_t at = find(st, v.u.dict, key, jhash(st, key));
-  return at < 0 ? (struct jv){.type = J_MISSING} : v.u.dict->values[at];
+  if (at < 0)
+    return (struct jv){.type = J_MISSING};
+  return v.u.dict->values[at];
 }
 
 size_t jdict_len(struct jv d) {

@@ -366,13 +366,12 @@ static void put(struct printer *p, struct jv v, size_t indent, size_t allowance)
   bool top = top_level(p);
   struct jv text = jrepr(st, v);
   size_t width = PPRINT_WIDTH > indent + allowance ? PPRINT_WIDTH - indent - allowance : 0;
-  if (jchars(st, text) <= width)
-    jput_str(st, p->b, text);
-  else if (jis_dict(v) && jdict_len(v))
+  bool fits = jchars(st, text) <= width;
+  if (!fits && jis_dict(v) && jdict_len(v))
     put_pairs(p, v, indent, allowance);
-  else if (jis_seq(v) && jseq_len(v))
+  else if (!fits && jis_seq(v) && jseq_len(v))
     put_items(p, v, indent, allowance);
-  else if (v.type == J_STR && v.len && !(v.flags & JF_MARKUP))
+  else if (!fits && v.type == J_STR && v.len && !(v.flags & JF_MARKUP))
     put_str(p, v, indent, allowance, top);
   else
     jput_str(st, p->b, text);

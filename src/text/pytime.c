@@ -210,7 +210,9 @@ static bool put_time_part(struct buf *out, const struct pytime *t, struct direct
   case 'f':
     return put_number(out, d, t->microsecond, 6, '0'), true;
   case 's':
-    return put_number(out, d, epoch_days(t) * 86400 + t->hour * 3600 + t->minute * 60 + t->second,
+    return put_number(out, d,
+                      epoch_days(t) * 86400 + INT64_C(3600) * t->hour + INT64_C(60) * t->minute +
+                          t->second,
                       0, '0'),
            true;
   case 'p':

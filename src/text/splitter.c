@@ -112,7 +112,8 @@ static inline at spaces(at p, at end, bool lines, bool to_end) {
 }
 
 /* The family of cl100k. */
-static inline __attribute__((always_inline)) at match_cl100k(at p, at end, unsigned digits, uint8_t letters, bool to_end) {
+static inline __attribute__((always_inline)) at match_cl100k(at p, at end, unsigned digits,
+                                                             uint8_t letters, bool to_end) {
   unsigned n, m = 0;
   uint8_t c = class_at(p, &n);
   if (c & letters)
@@ -162,8 +163,8 @@ static inline at cased_word(at p, at end, uint8_t skip, bool upper) {
 
 /* The family of o200k. The optional first character is taken when it can be, so a mark, which may
  * also begin the word, is tried in both places. */
-static inline __attribute__((always_inline)) at match_o200k(at p, at end, unsigned digits, bool contractions, bool han,
-                             bool slash) {
+static inline __attribute__((always_inline)) at
+match_o200k(at p, at end, unsigned digits, bool contractions, bool han, bool slash) {
   unsigned n, m = 0;
   uint8_t c = class_at(p, &n);
   uint8_t skip = han ? HAN : 0;
@@ -281,6 +282,7 @@ static at match_at(enum splitter s, at p, at end) {
 #define ENDS(match)                                                                                \
   while (p < end && n < max) {                                                                     \
     p = match;                                                                                     \
+    assert(p); /* they tile */                                                                     \
     ends[n++] = (uint32_t)(p - base);                                                              \
   }                                                                                                \
   return n;
@@ -306,6 +308,9 @@ size_t splitter_ends(enum splitter s, const char *text, size_t len, size_t from,
 
 bool splitter_find(enum splitter s, const char *text, size_t len, size_t from, size_t *start,
                    size_t *end) {
+  if (from >= len)
+    return false;
+  assert(text);
   at base = (at)text, stop = base + len;
   unsigned n;
   for (at p = base + from; p < stop; p += n) {

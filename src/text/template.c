@@ -194,6 +194,7 @@ static void cut_at_tag(struct jst *st, struct jv text, struct buf *out, size_t s
   struct jv rest = jstr(p, at);
   if (!kept)
     rest = jstrip(st, rest, jnone(), false, true);
+  assert(out->data); /* the tag is in it */
   out->len = start + rest.len;
   out->data[out->len] = '\0';
 }

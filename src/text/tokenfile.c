@@ -158,9 +158,8 @@ int tokens_load(const char *path, const struct tokens_load_options *options,
   }
   buf_init(&name, 1 << 16);
   buf_init(&text, FILE_MAX);
-  if (buf_add(&name, path, strlen(path)))
-    rc = err_set(err, ERR_INVALID, "a path of more than 64 KiB");
-  else if (S_ISDIR(st.st_mode) && buf_add(&name, "/tokenizer.json", 15))
+  if (buf_add(&name, path, strlen(path)) ||
+      (S_ISDIR(st.st_mode) && buf_add(&name, "/tokenizer.json", 15)))
     rc = err_set(err, ERR_INVALID, "a path of more than 64 KiB");
   if (!rc)
     rc = tokenfile_read(name.data, &text, err);

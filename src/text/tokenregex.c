@@ -35,7 +35,9 @@ static int ranges(struct rewrite *r, const char *name, size_t len, bool outside)
   size_t n;
   const uint32_t *row = unicode_ranges(name, len, &n);
   uint32_t next = 0;
-  int rc = row ? 0 : refuse(r, name, len);
+  int rc = 0;
+  if (!row)
+    return refuse(r, name, len);
   for (size_t i = 0; !rc && i < n; i++) {
     uint32_t first = row[2 * i], last = row[2 * i + 1];
     if (!outside) {

@@ -203,7 +203,7 @@ static void put_in_order(struct run *r) {
   }
 }
 
-static void compose(struct run *r) {
+static void compose_run(struct run *r) {
   size_t out = 0, starter = SIZE_MAX;
   uint8_t last = 0; /* class of what stands between the starter and the next character */
   for (size_t i = 0; i < r->n; i++) {
@@ -223,7 +223,7 @@ static void compose(struct run *r) {
   r->n = out;
 }
 
-void unicode_normalize(const char *s, size_t len, bool to_nfc, struct buf *out) {
+void unicode_normalize(const char *s, size_t len, bool compose, struct buf *out) {
   struct run r = {.cap = 64};
   r.cp = r.few;
   const char *p = s, *end = s + len;
@@ -234,8 +234,8 @@ void unicode_normalize(const char *s, size_t len, bool to_nfc, struct buf *out) 
       run_add(&r, parts[i]);
   }
   put_in_order(&r);
-  if (to_nfc)
-    compose(&r);
+  if (compose)
+    compose_run(&r);
   for (size_t i = 0; i < r.n; i++) {
     char bytes[4];
     buf_put(out, bytes, utf8_encode(r.cp[i], bytes));

@@ -256,7 +256,7 @@ describe("sentences", function()
       objectives = { { metric = "ttft", limit = 0.4, unit = "s", judged = 43, broken = 43, unjudged = 0 },
         { metric = "tpot", limit = 0.02, unit = "s", judged = 0, broken = 0, unjudged = 43,
           reason = "replies were not streamed" } } } } }
-    expect(slo[#slo]):eq { "slo", "ttft > 400 ms in 43 of 43 · tpot could not be judged in 43 of 43: replies were "
+    expect(slo[#slo]):eq { "objectives", "ttft > 400 ms in 43 of 43 · tpot could not be judged in 43 of 43: replies were "
       .. "not streamed · 2 requests in no goodput" }
     local failing = data.facts { throughput = { window_s = 60, requests_per_s = 31.7, failed_per_s = 8.1 } }
     expect(failing[#failing][2]):eq

@@ -3,6 +3,8 @@
  * by name. */
 #include "tokenizer_cases.h"
 
+#include <pthread.h>
+
 static void put_ids(struct buf *b, const struct tokens_list *ids) {
   for (size_t i = 0; i < ids->n; i++)
     buf_printf(b, "%s%u", i ? "," : "", ids->ids[i]);
@@ -221,10 +223,57 @@ static void test_wrong_bytes(void **state) {
   cases_close(&c);
 }
 
+/* A tokenizer is shared: each thread with an encoder of its own, or none. */
+struct reader {
+  const struct tokens *t;
+  const struct value *texts;
+  uint64_t sum;
+};
+
+static void *read_all(void *user) {
+  struct reader *r = user;
+  struct tokens_encoder *e = tokens_encoder_new(tokens_ref(r->t));
+  struct tokens_options options = {.special = true};
+  struct tokens_list ids = {0};
+  for (size_t i = 0; i < value_count(r->texts) * 4; i++) {
+    const struct value *text = value_at(r->texts, i % value_count(r->texts));
+    size_t n = 0;
+    if (tokens_encoder_encode(e, text->u.string.data, text->u.string.len, &options, &ids, NULL) ||
+        tokens_count(r->t, text->u.string.data, text->u.string.len, &options, &n, NULL))
+      break;
+    r->sum += n;
+  }
+  for (size_t i = 0; i < ids.n; i++)
+    r->sum = r->sum * 31 + ids.ids[i];
+  tokens_list_free(&ids);
+  tokens_encoder_delete(e);
+  tokens_close(r->t);
+  return NULL;
+}
+
+static void test_threads(void **state) {
+  (void)state;
+  struct cases c;
+  cases_open(&c);
+  const struct tokens *t = cases_tokens(&c, cases_named(&c, "nfc"));
+  struct reader readers[4];
+  pthread_t threads[4];
+  for (size_t i = 0; i < 4; i++) {
+    readers[i] = (struct reader){t, value_get(&c.all, "texts"), 0};
+    assert_int_equal(pthread_create(&threads[i], NULL, read_all, &readers[i]), 0);
+  }
+  for (size_t i = 0; i < 4; i++)
+    pthread_join(threads[i], NULL);
+  for (size_t i = 1; i < 4; i++)
+    assert_true(readers[i].sum == readers[0].sum && readers[0].sum > 1000);
+  tokens_close(t);
+  cases_close(&c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cases), cmocka_unit_test(test_refused_model),
+      cmocka_unit_test(test_cases),         cmocka_unit_test(test_refused_model),
       cmocka_unit_test(test_refused_parts), cmocka_unit_test(test_other_files),
-      cmocka_unit_test(test_wrong_bytes)};
+      cmocka_unit_test(test_wrong_bytes),   cmocka_unit_test(test_threads)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
