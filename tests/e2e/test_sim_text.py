@@ -306,7 +306,7 @@ end }
 def check_run(work, model):
     """The run's tokenizer and template are the fleet's, so its own counts are the server's and hits are as predicted."""
     work.write("s.lua", CONVERSATIONS)
-    result = work.perigee("run", "s.lua", "--sim", "1", "--profile", "tiny", "--tokenizer", model, "--template", model,
+    result = work.perigee("run", "s.lua", "--sim", "1", "--profile", "instant", "--tokenizer", model, "--template", model,
                           "--verify", *RELAXED, timeout=90)
     eq(result.status, 0, result.err + result.out[-1500:])
     rows, before = result.rows, None
