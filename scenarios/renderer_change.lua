@@ -2,10 +2,12 @@
 -- of the prompt survive it. Sessions render their prompts on this side and send token ids; after `at`
 -- turns one thing changes, and the rest of the session goes on with it.
 --
---   perigee run scenarios/renderer_change.lua                          another renderer: nearly nothing survives
---   perigee run scenarios/renderer_change.lua --set change=template    the same renderer, another generation prompt
---   perigee run scenarios/renderer_change.lua --set change=tools       one more tool, which stands in front
---   perigee run scenarios/renderer_change.lua --set change=none        the baseline: every token survives
+--   perigee run scenarios/renderer_change.lua                        another renderer: nothing survives
+--   perigee run scenarios/renderer_change.lua --set change=template  another beginning of the answer
+--   perigee run scenarios/renderer_change.lua --set change=tools     one more tool, which stands in front
+--   perigee run scenarios/renderer_change.lua --set change=none      the baseline: every token survives
+--
+-- The fleet's token is a byte; with `--tokenizer qwen3` (after `make deps`) both sides use the model's.
 --
 -- `survived` is a ratio of the prompt before the change; each row has `survived_tokens`.
 local perigee = require "perigee"

@@ -16,6 +16,8 @@ struct command {
   const char *summary;
 };
 
+static cmd_fn show_help, show_version;
+
 static const struct command commands[] = {
     {"run", cmd_run, "run a scenario and write the report"},
     {"sim", cmd_sim, "serve the built-in simulated fleet"},
@@ -27,6 +29,8 @@ static const struct command commands[] = {
     {"types", cmd_types, "write editor settings for the Lua API"},
     {"lua", cmd_lua, "run a Lua file, or a prompt, with every perigee.* module"},
     {"test", cmd_test, "run the specs of scripts"},
+    {"version", show_version, "this version and those of the libraries in it"},
+    {"help", show_help, "this list, or what `perigee COMMAND --help` says"},
 };
 
 static void print_help(FILE *out) {
@@ -34,7 +38,6 @@ static void print_help(FILE *out) {
                "routing\n\nUsage: perigee COMMAND [arguments]\n\nCommands:\n");
   for (size_t i = 0; i < ARRAY_LEN(commands); i++)
     fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].summary);
-  fprintf(out, "  %-8s  %s\n", "version", "this version and those of the libraries in it");
   fprintf(out, "\n`perigee COMMAND --help` says more. A first run on the built-in fleet:\n"
                "  perigee run chat_multi_turn\n");
 }
@@ -48,16 +51,29 @@ static int open_standard(void) {
   return 0;
 }
 
-static void print_version(void) {
+static const struct options_command version_command = {
+    .name = "version",
+    .summary = "this version and those of the libraries in it",
+    .usage = "",
+};
+
+static int show_version(int argc, char **argv) {
+  struct err err = {0};
+  struct options_list args;
+  int rc = options_parse(&version_command, argc, argv, NULL, &args, &err);
+  options_free(&version_command, NULL, &args);
+  if (rc)
+    return rc < 0 ? cmd_fail("version", EXIT_USAGE, &err) : 0;
   char net[256];
   http_versions(net, sizeof net);
   printf("perigee %s (%s)\n%s, %s\n", PERIGEE_VERSION, PERIGEE_COMMIT, net, script_lua_version());
+  return 0;
 }
 
 static int unknown(const char *name) {
-  const char *names[ARRAY_LEN(commands) + 2] = {"help", "version"};
+  const char *names[ARRAY_LEN(commands)];
   for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-    names[i + 2] = commands[i].name;
+    names[i] = commands[i].name;
   const char *near = err_nearest(name, names, ARRAY_LEN(names));
   fprintf(stderr, "perigee: unknown command \"%s\"", name);
   if (near)
@@ -77,24 +93,31 @@ static bool is_help(const char *word) {
   return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
 }
 
-static int dispatch(int argc, char **argv) {
+/* `perigee help [COMMAND]` */
+static int show_help(int argc, char **argv) {
   static char help[] = "--help";
   char *ask[] = {help, NULL};
+  if (argc > 1) {
+    struct err err;
+    err_set(&err, ERR_INVALID, "one command at a time; see `perigee --help`");
+    return cmd_fail("help", EXIT_USAGE, &err);
+  }
+  if (argc == 1 && !is_help(argv[0]))
+    return run_command(argv[0], 1, ask);
+  print_help(stdout);
+  return 0;
+}
+
+static int dispatch(int argc, char **argv) {
   if (argc < 2 || !*argv[1]) {
     print_help(stderr);
     return EXIT_USAGE;
   }
   const char *name = argv[1];
-  if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0 || strcmp(name, "version") == 0) {
-    print_version();
-    return 0;
-  }
-  if (is_help(name) && argc > 2 && !is_help(argv[2]))
-    return run_command(argv[2], 1, ask);
-  if (is_help(name)) {
-    print_help(stdout);
-    return 0;
-  }
+  if (is_help(name))
+    return show_help(argc - 2, argv + 2);
+  if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+    return show_version(argc - 2, argv + 2);
   return run_command(name, argc - 2, argv + 2);
 }
 

@@ -9,8 +9,8 @@
 ---
 --- - **What can wait is a method of `vu`**, or of an object made from one, such as a conversation. A
 ---   module function returns at once.
---- - **Expected failure is a value**: `try_x` returns `nil, class, detail`; `x` ends the session, which
----   is counted under its class, and the run goes on. Misuse (an unknown option, a wrong type) raises at
+--- - **Expected failure is a value**: `try_x` returns `nil, class, detail` (and of a request `response`: its
+---   status, `retry_after` and headers); `x` ends the session, which is counted under its class, and the run goes on. Misuse (an unknown option, a wrong type) raises at
 ---   once, names the line and the nearest known word.
 --- - **Functions that read data** (`decode`, `parse_stream`) return `nil, message` for bad data and raise
 ---   only for misuse.
@@ -145,6 +145,9 @@ local Vu = {}
 ---@field gateway string? its URL
 ---@field model string? the model to name in requests
 ---@field tenant string?
+---@field tokenizer string? what `--tokenizer` named, "bytes" for the built-in fleet
+---@field template string? where `--template` is, or "harmony"
+---@field verify boolean whether the run counts prompts on this side too (`--verify`)
 ---@field simulated boolean whether this is the built-in fleet
 
 --- Waits. Counted from the end of what this user waited for last, so work in between does not shift the
@@ -181,6 +184,7 @@ function Vu:now() end
 ---@field route_reason? string
 ---@field fallback? boolean the policy's first choice was not available
 ---@field prompt_tokens? integer our own count of the prompt's tokens
+---@field asked_tokens? integer output tokens the server was told to give, whole (`ignore_eos`): the check `short_answers` holds the reply against it; kept by conversations
 ---@field render_ns? integer time spent on our side
 ---@field tokenize_ns? integer
 ---@field hash_ns? integer
@@ -189,7 +193,7 @@ function Vu:now() end
 ---@field prompt_tokens integer?
 ---@field completion_tokens integer?
 ---@field total_tokens integer?
----@field cached_tokens integer? absent when the server did not say
+---@field cached_tokens integer? absent when the server did not say (vLLM says it with `--enable-prompt-tokens-details`, SGLang with `--enable-cache-report`)
 ---@field reasoning_tokens integer?
 
 ---@class perigee.ToolCall
@@ -211,6 +215,14 @@ function Vu:now() end
 ---@field output_tokens integer?
 ---@field ttft number? s from start to the first generated token
 ---@field response_id string? of the Responses API
+---@field prompt_tokens_local integer? of a conversation with a renderer: the prompt's tokens
+---@field survived_tokens integer? and how many leading ones its last prompt had too
+
+--- What came with a failure; a failure that is raised has it as `response`.
+---@class perigee.FailedReply
+---@field status integer? HTTP status; nil when none came
+---@field retry_after number? s, of a Retry-After header that says seconds
+---@field headers table<string, string> names in lower case; empty when none came
 
 --- Sends a request, waits for the whole reply, and keeps a row of it. A status of 400 and above, a broken
 --- stream or a timeout is a failure and ends the session (`try_http` returns it).
@@ -218,11 +230,12 @@ function Vu:now() end
 ---@return perigee.Reply
 function Vu:http(opts) end
 
---- The same; a failure is `nil, class, detail`.
+--- The same; a failure is `nil, class, detail, response`.
 ---@param opts perigee.HttpOptions
 ---@return perigee.Reply? reply
 ---@return perigee.ErrorClass? class
 ---@return string? detail
+---@return perigee.FailedReply? response
 function Vu:try_http(opts) end
 
 --- Runs `fn` for every item at the same time, each on a child user, and waits for all of them. A child that
@@ -238,7 +251,8 @@ function Vu:all(list, fn) end
 ---@return perigee.Task
 function Vu:spawn(fn) end
 
---- Keeps a value of a metric that the plan declares in `metrics`.
+--- Keeps a value of a metric that the plan declares in `metrics`, under the tags of `vu:tag` and those given here: expectations
+--- and the report split it by them.
 ---@param metric string
 ---@param value number finite
 ---@param tags? table<string, string|number|boolean>
@@ -256,12 +270,13 @@ function Vu:check(name, ok) end
 ---@param value string|number|boolean|nil
 function Vu:tag(key, value) end
 
---- A line on the terminal and in the run's log.txt, with the session's number.
+--- A line on the terminal and in the run's log.txt, with the session's number (`session=5`, `warm-up=2`); in
+--- the file also with the seconds since the run's zero.
 ---@param ... any
 function Vu:log(...) end
 
 --- Raises an expected failure, for libraries that find one: it ends the session, counted under its class,
---- unless a `pcall` catches it (a table with `class` and `detail`).
+--- unless a `pcall` catches it (a table with `class` and `detail`; that of a request has `response` too).
 ---@param class perigee.ErrorClass
 ---@param detail? string
 function Vu:fail(class, detail) end
@@ -457,11 +472,12 @@ function Conversation:system(text) end
 ---@return perigee.Reply reply what the model really said, whatever the history keeps
 function Conversation:send(opts) end
 
---- The same; a failure is `nil, class, detail`, and leaves the history as it was.
+--- The same; a failure is `nil, class, detail, response`, and leaves the history as it was.
 ---@param opts? perigee.SendOptions
 ---@return perigee.Reply? reply
 ---@return perigee.ErrorClass? class
 ---@return string? detail
+---@return perigee.FailedReply? response
 function Conversation:try_send(opts) end
 
 --- Answers an open tool call: the oldest, or the one with this id.
@@ -499,10 +515,41 @@ function Conversation:truncate(n) end
 ---@return perigee.Conversation self
 function Conversation:set_tools(tools) end
 
---- Tokens of the messages' text by the run's tokenizer (bytes, or an estimate of 4 bytes a token where the
---- target's tokenizer is not known). What the server's chat template adds is not in it.
+--- Who makes the prompt's text, written by hand: a table with this method gives a text, or a list of token
+--- ids. Its bytes should depend on the arguments alone.
+---@class perigee.Renderer
+---@field render fun(self: perigee.Renderer, messages: table[], opts: { tools: table[]?, kwargs: table?, now: string?, add_generation_prompt: boolean }): perigee.TextLike|integer[]|nil, string?
+
+---@class perigee.RendererOptions
+---@field kwargs? table further variables of the template, as `chat_template_kwargs` of a server
+---@field now? string what the template's `strftime_now` tells, as "2026-08-01T12:00:00"
+
+--- From now on the prompt is made on this side and sent to `/v1/completions` as token ids, by the run's
+--- tokenizer (`--tokenizer`); nil: the server renders again. A template of `perigee.template` gets messages and
+--- tools as vLLM gives them to it; a `perigee.harmony` renderer gives ids by its own tokenizer. A string is
+--- what `--template` takes. Answers, tools and history go on as before; another renderer in mid-session is one
+--- line, and `survived_tokens` of the next reply and row says how many leading tokens the prompt still has in
+--- common with the last one.
+---
+--- Only what is new is tokenized. A template in C renders in microseconds; a renderer in Lua gets all messages
+--- as tables each time.
+---
+--- Errors: raises for what is no renderer. `send` raises when the renderer fails, or the tokenizer is not known.
+---@param renderer? perigee.Template|perigee.HarmonyRenderer|perigee.Renderer|string
+---@param opts? perigee.RendererOptions
+---@return perigee.Conversation self
+function Conversation:set_renderer(renderer, opts) end
+
+--- With a renderer: tokens of the prompt as it is now. Without: of the messages' text by the run's tokenizer
+--- (an estimate of 4 bytes a token where it is not known), what the server's chat template adds not in it.
 ---@return integer
 function Conversation:tokens() end
+
+--- Block hashes of the prompt as it is now, as `blockhash.hash` of its tokens with these options; the chain
+--- goes on from turn to turn. Needs a renderer.
+---@param opts? perigee.HashOptions
+---@return perigee.Hashes
+function Conversation:hashes(opts) end
 
 --- Adds a message; `user`, `assistant` and `system` are the usual ways, `tool` answers tool calls. A user
 --- message begins a new turn.
@@ -560,11 +607,12 @@ local Completions = {}
 ---@return perigee.Reply
 function Completions:send(opts) end
 
---- The same; a failure is `nil, class, detail`.
+--- The same; a failure is `nil, class, detail, response`.
 ---@param opts perigee.PromptOptions
 ---@return perigee.Reply? reply
 ---@return perigee.ErrorClass? class
 ---@return string? detail
+---@return perigee.FailedReply? response
 function Completions:try_send(opts) end
 
 -- ---------------------------------------------------------------------------------------- route
@@ -697,8 +745,9 @@ local gen = {}
 ---@field seed? string|integer names the text: the same bytes in every session, run and machine
 ---@field rng? perigee.Rng draws the text; `seed` or `rng` must be there
 
---- Text of exactly n tokens for the run's tokenizer (bytes; 4 bytes a token where the target's is not
---- known). It reads like words and ends in no space.
+--- Text of exactly n tokens for the run's tokenizer, counted alone (`--tokenizer`; bytes on the built-in fleet;
+--- 4 bytes a token where the target's is not known). It reads like words and ends in no space. Joined with
+--- other text it may be a token more or less, where the tokenizer's pieces meet.
 ---@param opts perigee.TextOptions
 ---@return perigee.Text
 function gen.text(opts) end
@@ -1193,7 +1242,7 @@ function Tokenizer:decode(ids) end
 local test = {}
 
 ---@class perigee.FakeOptions
----@field replies? (string|table|false)[]|fun(request: table): string|table|nil what comes back: a text; a table with fields of perigee.Reply, or `{ class =, detail = }` for a failure; otherwise a default of `max_tokens` tokens
+---@field replies? (string|table|false)[]|fun(request: table): string|table|nil what comes back: a text; a table with fields of perigee.Reply, or `{ class =, detail =, status =, retry_after =, headers = }` for a failure; otherwise a default of `max_tokens` tokens
 ---@field session? integer number of the session; default 0
 ---@field seed? integer|string default 1
 ---@field params? table

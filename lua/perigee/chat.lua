@@ -246,9 +246,9 @@ local function send(conv, verb, opts)
     counted(conv, prompt)
     body = conv.core:body(options)
   end
-  local reply, class, detail = request.send(conv, conv.vu, verb, prompt, body, opts)
+  local reply, class, detail, response = request.send(conv, conv.vu, verb, prompt, body, opts)
   if not reply then
-    return nil, class, detail
+    return nil, class, detail, response
   end
   reply.prompt_tokens_local, reply.survived_tokens = prompt.prompt_tokens, prompt.survived_tokens
   keep(conv, reply, max_tokens, call)
@@ -260,7 +260,7 @@ function Conversation:send(opts)
   return send(self, "http", opts)
 end
 
---- The same; a failure is nil, class, detail.
+--- The same; a failure is nil, class, detail, response.
 function Conversation:try_send(opts)
   return send(self, "try_http", opts)
 end

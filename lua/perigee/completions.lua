@@ -68,7 +68,7 @@ function Client:send(opts)
   return send(self, "http", opts)
 end
 
---- The same; a failure is nil, class, detail.
+--- The same; a failure is nil, class, detail, response.
 function Client:try_send(opts)
   return send(self, "try_http", opts)
 end

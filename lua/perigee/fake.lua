@@ -62,7 +62,7 @@ function fake.new(opts)
   request_checks.check_policy(opts.route, "test.vu")
   local record = { -- shared with its children
     requests = {}, slept = {}, records = {}, checks = {}, logs = {},
-    branches = 0, counters = {}, inflight = {}, replies = opts.replies, replied = 0,
+    given_branches = {}, counters = {}, inflight = {}, replies = opts.replies, replied = 0,
   }
   local vu = setmetatable({
     id = 1,
@@ -129,14 +129,30 @@ function Vu:log(...)
 end
 
 function Vu:branch()
-  self.record_of.branches = self.record_of.branches + 1
-  return self.record_of.branches
+  -- as in a run: the trunk gives 1, 2, 3 …, branch b gives b × 1000 + 1, + 2 …
+  local given = self.record_of.given_branches
+  local nth = (given[self.branch_id] or 0) + 1
+  given[self.branch_id] = nth
+  return self.branch_id * 1000 + nth
+end
+
+-- Raises unless it is a class that a request or a session can fail with.
+local function check_class(class, where)
+  if type(class) ~= "string" then
+    core.raise(("%s: class must be a string, as \"http_429\", got %s"):format(where, core.shown(class)))
+  end
+  core.word(class, where, "class", core.classes())
+end
+
+local function fail(class, detail, response)
+  error(setmetatable({ class = class, detail = detail, response = response }, {
+    __tostring = function(e) return ("%s: %s"):format(e.class, tostring(e.detail)) end,
+  }), 0)
 end
 
 function Vu:fail(class, detail) -- luacheck: no self
-  error(setmetatable({ class = class, detail = detail }, {
-    __tostring = function(e) return ("%s: %s"):format(e.class, tostring(e.detail)) end,
-  }), 0)
+  check_class(class, "vu:fail")
+  fail(class, detail)
 end
 
 -- ---- routing ----
@@ -181,7 +197,8 @@ local function default_reply(request)
   }
 end
 
--- What the test says comes back: nothing, a text, a table over the default, a function.
+-- What the test says comes back: nothing, a text, a table over the default, a function. Returns the
+-- whole reply, and the part of it that the test gave.
 local function scripted_reply(vu, request)
   local replies = vu.record_of.replies
   local reply
@@ -198,7 +215,7 @@ local function scripted_reply(vu, request)
   for key, value in pairs(reply or {}) do
     full[key] = value
   end
-  return full
+  return full, reply or {}
 end
 
 -- A request as specs look at it: the options, with the body's bytes and what they say.
@@ -220,17 +237,19 @@ local function describe(vu, opts)
   return request
 end
 
---- Like vu:http; a failure is nil, class, detail.
+--- Like vu:http; a failure is nil, class, detail, response.
 function Vu:try_http(opts)
   if type(opts) ~= "table" then
     core.raise("vu:http: options must be a table, got " .. type(opts))
   end
   local request = describe(self, opts)
   table.insert(self.requests, request)
-  local reply = scripted_reply(self, request)
+  local reply, scripted = scripted_reply(self, request)
   self.clock = self.clock + reply.e2e
   if reply.class then
-    return nil, reply.class, reply.detail or "a scripted failure"
+    check_class(reply.class, "test.vu: replies")
+    local response = { status = scripted.status, retry_after = scripted.retry_after, headers = reply.headers }
+    return nil, reply.class, reply.detail or "a scripted failure", response
   end
   reply.served = reply.served or request.served
   return reply
@@ -238,9 +257,9 @@ end
 
 --- Answers from the replies.
 function Vu:http(opts)
-  local reply, class, detail = self:try_http(opts)
+  local reply, class, detail, response = self:try_http(opts)
   if not reply then
-    self:fail(class, detail)
+    fail(class, detail, response)
   end
   return reply
 end

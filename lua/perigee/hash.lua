@@ -73,9 +73,7 @@ local function unknown(name)
   for known in pairs(FLAGS) do
     names[#names + 1] = known
   end
-  local near = core.nearest(name, names)
-  return nil, ("unknown option %s%s"):format(name, near and (" (did you mean %s?)"):format(near)
-    or "; see `perigee hash --help`")
+  return nil, core.unknown_option("hash", name, names)
 end
 
 -- One option at args[i]; returns the next index, or nil and what is wrong.
@@ -148,7 +146,8 @@ local function chain_options(opts, scheme)
 end
 
 --- Token ids of a text: a JSON list, or numbers with blanks or commas between them. nil, message.
-function hash.read_ids(text)
+--- `is_argument`: it was given on the command line, where a file's name may have slipped in.
+function hash.read_ids(text, is_argument)
   if text:find "^%s*%[" then
     local ids, message = json.decode(text)
     if not ids then
@@ -164,7 +163,10 @@ function hash.read_ids(text)
   local ids = {}
   for word in text:gmatch "[^%s,]+" do
     local id = word:find "^%-?%d+$" and math.tointeger(tonumber(word))
-    if not id then
+    if not id and is_argument and word:find "^[%w_./~][%w_./~-]*$" and word:find "%a" then
+      return nil, ('token %d is "%s", not a whole number; a file? perigee hash <%s (a text? --text, and a '
+        .. "scheme that takes it)"):format(#ids + 1, word:sub(1, 40), word)
+    elseif not id then
       return nil, ('token %d is "%s", not a whole number (for a text: --text, and a scheme that takes it)')
         :format(#ids + 1, word:sub(1, 40))
     end
@@ -194,7 +196,7 @@ local function run(opts)
     input = io.read "a" or ""
   end
   if scheme and scheme.input ~= "text" and not opts.text then
-    input, message = hash.read_ids(input)
+    input, message = hash.read_ids(input, #opts.input > 0)
     if not input then
       return fail(message)
     end
@@ -217,6 +219,12 @@ local function run(opts)
   end
   for _, line in ipairs(type(list) == "table" and list or { list }) do
     io.write(line, "\n")
+  end
+  if type(list) == "table" and #list == 0 then
+    local size = tonumber(opts.block_size) or scheme.block_size
+    io.stderr:write("perigee hash: no hash: ", #input == 0 and "the input is empty"
+      or ("the input (%d %s) is shorter than one block (%d); --block-size N sets it"):format(#input,
+        type(input) == "table" and "tokens" or "bytes", size), "\n")
   end
   return 0
 end

@@ -1,20 +1,22 @@
--- `perigee list`: the scenarios in reach, each with the first line of its description.
+-- `perigee list`: the scenarios in reach, each with its description.
 local core = require "perigee.core"
 local json = require "perigee.json"
 
 local list = {}
 
---- What a file says it is: { kind =, description = }, nil when it is no scenario.
+--- What a file says it is: { kind =, description = }, nil when it is no scenario. Its plan's
+--- description where that is a plain string, else the first line of its comment.
 function list.describe(text)
   local kind = text:match "\nreturn%s+perigee%.([%a_]+)" or text:match "^return%s+perigee%.([%a_]+)"
   if kind ~= "plan" and kind ~= "compare" and kind ~= "sweep" then
     return nil
   end
-  local line = text:match "^%-%-%-*%s*([^\n]*)" or ""
-  return { kind = kind, description = line }
+  local line = text:match "\n%s+description%s*=%s*\"([^\"\n]*)\"" or text:match "^%-%-%-*%s*([^\n]*)" or ""
+  return { kind = kind, description = (line:gsub("%s+$", "")) }
 end
 
--- Folders to look into, each once: where we are, its scenarios/, $PERIGEE_PATH, what was installed.
+-- Folders to look into, each once: where we are, its scenarios/, $PERIGEE_PATH, and those beside the
+-- binary; and how many come before the last kind.
 local function folders()
   local found, seen = {}, {}
   local function add(folder)
@@ -29,25 +31,33 @@ local function folders()
   for folder in (os.getenv "PERIGEE_PATH" or ""):gmatch "[^:;]+" do
     add(folder)
   end
-  local bin = (core.program() or ""):match "^(.*)/bin/[^/]*$"
-  if bin then
-    add(bin .. "/share/perigee/scenarios")
+  local own = #found
+  local above = (core.program() or ""):match "^(.*)/[^/]*/[^/]*$"
+  if above then -- a build tree, and what was installed
+    add(above .. "/scenarios")
+    add(above .. "/share/perigee/scenarios")
   end
-  return found
+  return found, own
 end
 
---- Scenarios of the folders (default: those in reach), sorted by path within each.
+--- Scenarios of the folders (default: those in reach), sorted by path within each. One beside the
+--- binary is left out when `perigee run NAME` would find another of its name before it.
 function list.find(where)
-  local scenarios = {}
-  for _, folder in ipairs(where or folders()) do
+  local scenarios, seen, own = {}, {}, nil
+  if not where then
+    where, own = folders()
+  end
+  for at, folder in ipairs(where) do
     for _, name in ipairs(core.files(folder) or {}) do
       local path = folder == "." and name or folder .. "/" .. name
-      local file = name:find "%.lua$" and io.open(path, "r")
+      local shipped = own and at > own
+      local file = name:find "%.lua$" and not (shipped and seen[name]) and io.open(path, "r")
       if file then
         local about = list.describe(file:read "a" or "")
         file:close()
         if about then
           about.path = path
+          seen[name] = true
           scenarios[#scenarios + 1] = about
         end
       end
@@ -60,7 +70,7 @@ local USAGE = [[
 usage: perigee list [--json] [FOLDER]...
 
 Lists the scenarios in the working directory, in scenarios/, in the folders of $PERIGEE_PATH and
-among the installed ones, or in the folders given.
+those that came with perigee, or those in the folders given. `perigee run NAME` finds them by name.
 ]]
 
 --- The command.
@@ -73,7 +83,7 @@ function list.main(args)
     elseif arg == "--json" then
       as_json = true
     elseif arg:sub(1, 1) == "-" then
-      io.stderr:write("perigee list: unknown option ", arg, "\n", USAGE)
+      io.stderr:write("perigee list: ", core.unknown_option("list", arg, { "--help", "--json" }), "\n")
       return 2
     else
       local ok, message = core.files(arg)
@@ -98,7 +108,8 @@ function list.main(args)
     width = math.max(width, #s.path)
   end
   for _, s in ipairs(scenarios) do
-    io.write(s.path, (" "):rep(width - #s.path + 2), s.description, "\n")
+    local gap = s.description ~= "" and (" "):rep(width - #s.path + 2) or ""
+    io.write(s.path, gap, s.description, "\n")
   end
   if #scenarios == 0 then
     io.write "no scenario here; `perigee new NAME` writes one, `perigee list FOLDER` looks elsewhere\n"

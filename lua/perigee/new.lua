@@ -93,6 +93,7 @@ return perigee.plan {
 ]]
 
 local ROCKSPEC = [[
+-- To install it for a scenario: luarocks --lua-version 5.4 make --tree FOLDER/lua_modules
 rockspec_format = "3.0"
 package = "NAME"
 version = "0.1.0-1"
@@ -228,6 +229,8 @@ local function write_library(path, name)
     end
   end
   io.write(("next: perigee test %s; perigee run %s/use_%s.lua\n"):format(path, path, name))
+  io.write(("to use it elsewhere: cd %s && luarocks --lua-version 5.4 make --tree FOLDER/lua_modules, FOLDER the "
+    .. "scenario's\n"):format(path))
   return 0
 end
 
@@ -241,7 +244,7 @@ function new.main(args)
     elseif arg == "--library" then
       library = true
     elseif arg:sub(1, 1) == "-" then
-      return refuse(("unknown option %s\n%s"):format(arg, USAGE))
+      return refuse(core.unknown_option("new", arg, { "--help", "--library" }))
     elseif path then
       return refuse "one name is expected"
     else

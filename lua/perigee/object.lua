@@ -29,8 +29,8 @@ end
 
 --- Finishes a class: a table of methods that is its objects' metatable. `name` is what scripts call
 --- such an object, `fields` what it may hold: reading any other name raises. `hidden` are fields that
---- are never suggested.
-function object.class(class, name, fields, hidden)
+--- are never suggested; `meant` says for words that are none which one is.
+function object.class(class, name, fields, hidden, meant)
   local names, is_field = table.move(fields, 1, #fields, 1, {}), {}
   for _, field in ipairs(fields) do
     is_field[field] = true
@@ -50,7 +50,7 @@ function object.class(class, name, fields, hidden)
       if is_field[key] then
         return nil
       end
-      local near = core.nearest(tostring(key), names)
+      local near = meant and meant[key] or core.nearest(tostring(key), names)
       core.raise(("%s has no '%s'%s"):format(name, tostring(key),
         near and (" (did you mean '%s'?)"):format(near) or ""))
     end,

@@ -49,9 +49,10 @@ function prompt.renderer(r, opts, where)
     return { template = rawget(r, "core"), kwargs = opts.kwargs, now = opts.now }
   end
   local kind = type(r)
-  if (kind ~= "table" and kind ~= "userdata") or not (has_method(r, "render_ids") or has_method(r, "render")) then
-    core.raise(("%s: a renderer is a template (perigee.template), a perigee.harmony renderer, or a table with "
-      .. "render(self, messages, options); got %s"):format(where, core.shown(r)))
+  if (kind ~= "table" and kind ~= "userdata")
+      or not (has_method(r, "render_ids") or has_method(r, "render")) then
+    core.raise(("%s: a renderer is a template (perigee.template), a perigee.harmony renderer, or a table "
+      .. "with render(self, messages, options); got %s"):format(where, core.shown(r)))
   end
   return { object = r, ids = has_method(r, "render_ids"), kwargs = opts.kwargs, now = opts.now }
 end

@@ -48,9 +48,7 @@ local function unknown(name)
       names[#names + 1] = option
     end
   end
-  local near = core.nearest(name, names)
-  return nil, ("unknown option %s%s"):format(name, near and (" (did you mean %s?)"):format(near)
-    or "; see `perigee render --help`")
+  return nil, core.unknown_option("render", name, names)
 end
 
 -- One option at args[i]; the next index, or nil and what is wrong.

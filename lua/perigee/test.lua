@@ -157,7 +157,14 @@ function Expectation:errors(pattern)
   return self
 end
 
-object.class(Expectation, "expect(x)", { "value" })
+-- What other libraries call these.
+object.class(Expectation, "expect(x)", { "value" }, nil, {
+  equal = "eq", equals = "eq", equal_to = "eq", be = "eq", is = "eq", same = "eq", to_be = "eq", toBe = "eq",
+  toEqual = "eq", to_equal = "eq", not_equal = "ne", close_to = "near", greater_than = "above", gt = "above",
+  less_than = "below", lt = "below", match = "matches", has = "contains", includes = "contains",
+  is_true = "truthy", ok = "truthy", is_false = "falsy", isnil = "is_nil", to_be_nil = "is_nil",
+  type = "is_a", raises = "errors", throws = "errors", fails = "errors", error = "errors",
+})
 
 -- ---- suites ----
 
@@ -170,27 +177,32 @@ local function new_suite()
   }, Suite)
 end
 
+-- "FILE:LINE: ", the innermost line that is not perigee's own. For an error handler.
+local function author_line()
+  for level = 3, 40 do -- 1 is this function, 2 the handler
+    local info = debug.getinfo(level, "Sl")
+    if not info then
+      break
+    elseif info.currentline > 0 and not info.source:find("^@perigee/") then
+      return ("%s:%d: "):format(info.short_src, info.currentline)
+    end
+  end
+  return ""
+end
+
 local function message(err)
   if type(err) == "table" and err.expectation then
-    local line = ""
-    for level = 3, 12 do -- the line of the spec that expected it
-      local info = debug.getinfo(level, "Sl")
-      if not info then
-        break
-      elseif info.currentline > 0 and not info.source:find("^@perigee/") then
-        line = ("%s:%d: "):format(info.short_src, info.currentline)
-        break
-      end
-    end
-    return line .. err.expectation
+    return author_line() .. err.expectation
   elseif type(err) == "table" and err.class then
-    return ("the session failed: %s: %s"):format(err.class, tostring(err.detail))
+    return author_line() .. ("the session failed: %s: %s"):format(err.class, tostring(err.detail))
   end
   local meta = type(err) == "table" and getmetatable(err)
   local text = type(err) == "table" and not (meta and meta.__tostring) and show(err) or tostring(err)
   return (debug.traceback(text, 3) -- 1 is this function, 2 the one that keeps it from a stop
     :gsub("\n%s*%[C%]: in function 'perigee%.core%.limited'.*", "")
-    :gsub("\n%s*perigee/test%.lua:%d+: in function <[^\n]*$", ""))
+    :gsub("\n%s*perigee/[%w_/]+%.lua:%d+: in [^\n]*", "") -- perigee's own frames
+    :gsub("\n%s*%[C%]: in function 'perigee%.[^\n]*", "")
+    :gsub("\nstack traceback:$", ""))
 end
 
 function Suite:report(ok, name, err)
@@ -230,15 +242,31 @@ function Suite:describe(name, fn)
   table.remove(self.hooks)
 end
 
+local function check_block(word, name, fn)
+  if type(name) ~= "string" or type(fn) ~= "function" then
+    core.raise(("%s takes a name and a function, as in %s(\"does something\", function() ... end); got %s and %s")
+      :format(word, word, core.shown(name), core.shown(fn)))
+  end
+end
+
 -- What a spec file sees besides the standard globals.
 local function environment(suite)
   local env = {
     expect = test.expect,
-    describe = function(name, fn) suite:describe(name, fn) end,
-    it = function(name, fn) suite:it(name, fn) end,
+    describe = function(name, fn)
+      check_block("describe", name, fn)
+      suite:describe(name, fn)
+    end,
+    it = function(name, fn)
+      check_block("it", name, fn)
+      suite:it(name, fn)
+    end,
   }
   local function hook(kind)
     return function(fn)
+      if type(fn) ~= "function" then
+        core.raise(("%s_each takes a function, got %s"):format(kind, core.shown(fn)))
+      end
       local hooks = suite.hooks[#suite.hooks]
       if not hooks then
         core.raise("before_each and after_each stand inside a describe")
@@ -356,11 +384,12 @@ function test.main(args)
   while at < #args do
     at = at + 1
     local arg = args[at]
+    local given = arg:match "^%-%-runaway=(.*)"
     if arg == "--stress" then
       stress = true
-    elseif arg == "--runaway" then
-      at = at + 1
-      local ok, seconds = pcall(core.seconds, args[at], "--runaway")
+    elseif arg == "--runaway" or given then
+      at = given and at or at + 1
+      local ok, seconds = pcall(core.seconds, given or args[at], "--runaway")
       if not ok or seconds <= 0 or seconds > 1e6 then
         io.stderr:write("perigee test: --runaway takes a time such as 30s, up to 1e6 s\n")
         return 2
@@ -370,12 +399,19 @@ function test.main(args)
       io.write(USAGE)
       return 0
     elseif arg:sub(1, 1) == "-" then
-      io.stderr:write("perigee test: unknown option ", arg, "\n", USAGE)
+      io.stderr:write("perigee test: ", core.unknown_option("test", arg, { "--help", "--runaway", "--stress" }),
+        "\n")
       return 2
     elseif core.files(arg) then
       named = true
       find_specs(plain(arg), files)
     else
+      local file, why = io.open(arg, "r")
+      if not file then
+        io.stderr:write("perigee test: ", why, "\n")
+        return 2
+      end
+      file:close()
       named = true
       add_spec(files, arg)
     end

@@ -97,7 +97,7 @@ function types.main(args)
       io.write(types.definitions())
       return 0
     elseif arg:sub(1, 1) == "-" then
-      return fail(2, ("unknown option %s\n%s"):format(arg, USAGE))
+      return fail(2, core.unknown_option("types", arg, { "--help", "--print" }))
     elseif folder then
       return fail(2, "one folder is expected")
     else

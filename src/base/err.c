@@ -68,9 +68,17 @@ const char *err_name(int code) {
   return names[-code];
 }
 
-/* Edit distance with adjacent swaps, words cut at 63 bytes. */
-static size_t edits(const char *a, const char *b) {
-  size_t na = strnlen(a, 63), nb = strnlen(b, 63);
+static void lower(const char *word, size_t n, char *out) {
+  for (size_t i = 0; i < n; i++)
+    out[i] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] - 'A' + 'a') : word[i];
+}
+
+/* Edit distance with adjacent swaps, small and capital letters alike, words cut at 63 bytes. */
+static size_t edits(const char *word, const char *name) {
+  size_t na = strnlen(word, 63), nb = strnlen(name, 63);
+  char a[64], b[64];
+  lower(word, na, a);
+  lower(name, nb, b);
   size_t row[3][64];
   for (size_t j = 0; j <= nb; j++)
     row[0][j] = j;
@@ -105,7 +113,7 @@ const char *err_nearest(const char *word, const char *const *names, size_t n) {
   if (best)
     return best;
   for (size_t i = 0; i < n && strlen(word) >= 3; i++) /* "cached" means cached_ratio, say */
-    if (strncmp(names[i], word, strlen(word)) == 0 || strstr(names[i], word))
+    if (strcasestr(names[i], word))
       return names[i];
   return NULL;
 }

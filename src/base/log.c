@@ -8,10 +8,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/printable.h"
 
 static int level_now = LOG_WARN;
 static int sink_fd = -1;
+static uint64_t zero_ns; /* 0 = not yet */
 static int to_stderr = 1;
 static void (*printer)(void *user, const char *line,
                        size_t len); /* set while no other thread runs */
@@ -26,7 +28,12 @@ enum log_level log_get_level(void) {
 }
 
 void log_set_sink(int fd) {
+  log_set_zero(0);
   __atomic_store_n(&sink_fd, fd, __ATOMIC_RELAXED);
+}
+
+void log_set_zero(uint64_t zero) {
+  __atomic_store_n(&zero_ns, zero, __ATOMIC_RELAXED);
 }
 
 void log_set_stderr(bool on) {
@@ -46,6 +53,23 @@ static void write_all(int fd, const char *data, size_t len) {
     data += n;
     len -= (size_t)n;
   }
+}
+
+/* Stamp, line and line feed in one write: lines of several threads do not mix. */
+static void write_sink(const char *line, size_t len) {
+  int fd = __atomic_load_n(&sink_fd, __ATOMIC_RELAXED);
+  if (fd < 0)
+    return;
+  char stamp[32] = "";
+  uint64_t zero = __atomic_load_n(&zero_ns, __ATOMIC_RELAXED), now = clock_ns();
+  int n = !zero ? 0
+                : snprintf(stamp, sizeof stamp, "[%.3f] ",
+                           now > zero ? (double)(now - zero) / (double)NS_PER_S : 0.0);
+  struct iovec parts[3] = {
+      {stamp, (size_t)n}, {(void *)(uintptr_t)line, len}, {(void *)(uintptr_t) "\n", 1}};
+  bool whole = len > 0 && line[len - 1] == '\n';
+  if (writev(fd, parts, whole ? 2 : 3) < 0)
+    return; /* as above: a log that cannot be written has nobody to complain to */
 }
 
 void log_line(enum log_level level, const char *fmt, ...) {
@@ -70,17 +94,9 @@ void log_line(enum log_level level, const char *fmt, ...) {
     printer(printer_user, line, len);
   else if (__atomic_load_n(&to_stderr, __ATOMIC_RELAXED))
     write_all(STDERR_FILENO, line, len);
-  int fd = __atomic_load_n(&sink_fd, __ATOMIC_RELAXED);
-  if (fd >= 0)
-    write_all(fd, line, len);
+  write_sink(line, len);
 }
 
 void log_keep(const char *line, size_t len) {
-  int fd = __atomic_load_n(&sink_fd, __ATOMIC_RELAXED);
-  if (fd < 0)
-    return;
-  struct iovec parts[2] = {{(void *)(uintptr_t)line, len}, {(void *)(uintptr_t) "\n", 1}};
-  bool whole = len > 0 && line[len - 1] == '\n';
-  if (writev(fd, parts, whole ? 1 : 2) < 0)
-    return; /* as above: a log that cannot be written has nobody to complain to */
+  write_sink(line, len);
 }

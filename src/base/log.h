@@ -13,8 +13,11 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 /* A second place for every line (the run folder's log.txt); fd −1 switches it off. The caller keeps
- * the descriptor. */
+ * the descriptor. Forgets the zero. */
 void log_set_sink(int fd);
+/* The run's zero on clock_ns: from then on lines of the sink begin with the seconds since, as in
+ * "[12.345] ". */
+void log_set_zero(uint64_t zero_ns);
 /* Whether lines go to stderr as well (off while the live line owns the terminal). Default on. */
 void log_set_stderr(bool on);
 void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);

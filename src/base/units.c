@@ -122,7 +122,11 @@ int units_parse_bound(const char *text, size_t len, enum units_kind want, double
 void units_format_seconds(double s, char *out, size_t size) {
   double a = fabs(s);
   if (a < 0.9995e-3)
-    snprintf(out, size, "%.0f µs", s * 1e6);
+    snprintf(out, size,
+             a > 0 && a < 9.995e-6   ? "%.2f µs"
+             : a > 0 && a < 99.95e-6 ? "%.1f µs"
+                                     : "%.0f µs",
+             s * 1e6);
   else if (a < 0.9995)
     snprintf(out, size, a < 0.00995 ? "%.2f ms" : a < 0.0995 ? "%.1f ms" : "%.0f ms", s * 1e3);
   else if (a < 119.5)

@@ -85,6 +85,29 @@ static int core_nearest(lua_State *L) {
   return 1;
 }
 
+/* unknown_option(command, word, {names}) -> what is said of it, in every command alike */
+static int core_unknown_option(lua_State *L) {
+  const char *command = luaL_checkstring(L, 1), *word = luaL_checkstring(L, 2);
+  const char *known[MAX_KNOWN];
+  size_t len = strcspn(word, "="), n = list_words(L, 3, known);
+  const char *name = lua_pushlstring(L, word, len), *near = err_nearest(name, known, n);
+  lua_pushfstring(L, "unknown option %s%s%s%s; see `perigee %s --help`", name,
+                  near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", command);
+  return 1;
+}
+
+/* classes() -> the names of failures, in the order of DESIGN.md */
+static int core_classes(lua_State *L) {
+  lua_newtable(L);
+  lua_Integer n = 0;
+  for (int e = 0; e < SAMPLE_ERROR_COUNT; e++)
+    if (sample_error_failed((enum sample_error)e)) {
+      lua_pushstring(L, sample_error_name((enum sample_error)e));
+      lua_rawseti(L, -2, ++n);
+    }
+  return 1;
+}
+
 /* embedded(name) -> the bytes of a file compiled into the binary, or nil */
 static int core_embedded(lua_State *L) {
   const struct embed_file *f = bind_embed_find(luaL_checkstring(L, 1));
@@ -218,6 +241,7 @@ static const luaL_Reg functions[] = {
     {"is_vu", core_is_vu},
     {"runs", core_runs},
     {"shown", core_shown},
+    {"classes", core_classes},
     {"embedded", core_embedded},
     {"files", core_files},
     {"make_folder", core_make_folder},
@@ -226,6 +250,7 @@ static const luaL_Reg functions[] = {
     {"options", core_options},
     {"program", core_program},
     {"raise", core_raise},
+    {"unknown_option", core_unknown_option},
     {"word", core_word},
     {NULL, NULL},
 };

@@ -9,7 +9,7 @@
 #include "bind/core.h"
 #include "bind/hold.h"
 #include "bind/rng.h"
-#include "out/bootstrap.h"
+#include "out/interval.h"
 #include "out/stats.h"
 
 /* The numbers of the list at `index` in a userdata pushed on the stack. */
@@ -45,8 +45,8 @@ static int stats_lua_quantile(lua_State *L) {
   double *x = check_list(L, 1, "stats.quantile", &n);
   stats_sort(x, NULL, n);
   push_or_nil(L, stats_quantile(x, n, p));
-  /* the smallest and the largest value are what they are, with any n */
-  lua_pushboolean(L, n > 0 && (p <= 0 || p >= 1 || n >= stats_quantile_needs(p)));
+  /* no number of values is enough for the ends of a distribution */
+  lua_pushboolean(L, p > 0 && p < 1 && n >= stats_quantile_needs(p));
   return 2;
 }
 
@@ -89,23 +89,15 @@ static MAY_RAISE uint32_t *check_groups(lua_State *L, int by, size_t n, uint32_t
   return group;
 }
 
-/* mean, low, high of values in groups: whole groups are drawn, as the report does with sessions. */
+/* mean, low, high of values in groups: each group counts once, as the report does with sessions. */
 static MAY_RAISE int push_grouped(lua_State *L, const double *x, size_t n, int by, double level) {
-  if (level < 0.9499999 || level > 0.9500001)
-    bind_raise(L, "stats.mean_ci: with by only level = 0.95 is available");
-  uint32_t n_groups, replicates = bootstrap_replicates(n);
+  uint32_t n_groups;
   const uint32_t *group = check_groups(L, by, n, &n_groups);
+  struct interval_side side = {.x = x, .cluster = group, .n = n, .of = INTERVAL_MEAN};
   double lo = NAN, hi = NAN;
-  if (n > 0) {
-    struct bootstrap_job job = {.x = x, .cluster = group, .n = n};
-    job.out = lua_newuserdatauv(L, replicates * sizeof(double), 0);
-    bootstrap_run(&job, 1, n_groups, replicates, 1);
-    if (!bootstrap_interval(job.out, 1, 0, replicates, n_groups, &lo, &hi))
-      lo = hi = NAN;
-    lua_pushnumber(L, stats_mean(x, n));
-  } else {
-    lua_pushnil(L);
-  }
+  if (!interval_of_side(&side, n_groups, level, &lo, &hi))
+    lo = hi = NAN;
+  push_or_nil(L, stats_mean(x, n));
   push_or_nil(L, lo);
   push_or_nil(L, hi);
   lua_pushinteger(L, n_groups);
@@ -113,8 +105,7 @@ static MAY_RAISE int push_grouped(lua_State *L, const double *x, size_t n, int b
 }
 
 /* mean_ci(list, {level = 0.95, by = {group of each}}) -> mean, low, high, n: Student's t interval;
- * with `by` the bootstrap over groups (values of one session are not independent), n their number
- */
+ * with `by` over groups (values of one session are not independent), n their number */
 static int stats_lua_mean_ci(lua_State *L) {
   double level = level_option(L, 2);
   lua_settop(L, 2);

@@ -11,6 +11,7 @@
 #include "bind/embed.h"
 #include "bind/guard.h"
 #include "bind/hold.h"
+#include "bind/reach.h"
 #include "bind/runtime.h"
 #include "bind/vu_bind.h"
 #include "run/state.h"
@@ -94,29 +95,44 @@ static MAY_RAISE void set_paths(lua_State *L, const char *script_dir) {
   lua_pop(L, 2);
 }
 
-/* A file searcher that says in one line where it looked; Lua's own lists every name it tried. */
+/* (name): what is said once for all searchers: where it was looked, and what may have been meant.
+ */
+static MAY_RAISE void push_where(lua_State *L, const char *name) {
+  struct buf *near = bind_hold_buf(L);
+  lua_getglobal(L, LUA_LOADLIBNAME);
+  lua_getfield(L, -1, "path");
+  reach_nearest(name, lua_tostring(L, -1), near);
+  lua_pushfstring(L,
+                  "%s%s%slooked beside the script, in its lib/, in $PERIGEE_PATH, in lua_modules "
+                  "and in LuaRocks' folders (package.path)",
+                  near->len ? "did you mean '" : "", near->len ? near->data : "",
+                  near->len ? "'?\n\t" : "");
+}
+
+/* A searcher that says nothing of what it did not find, but for the one that says it for all: Lua's
+ * own list every name they tried. */
 static MAY_RAISE int search_quietly(lua_State *L) {
-  int top = lua_gettop(L);
+  const char *name = luaL_checkstring(L, 1);
+  lua_settop(L, 1);
   lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
-  lua_call(L, top, LUA_MULTRET);
-  if (lua_isfunction(L, 1))
-    return lua_gettop(L);
-  lua_settop(L, 0);
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, LUA_MULTRET);
+  if (lua_isfunction(L, 2))
+    return lua_gettop(L) - 1;
+  lua_settop(L, 1);
   if (lua_toboolean(L, lua_upvalueindex(2)))
-    lua_pushliteral(L, "looked beside the script, in its lib/, in $PERIGEE_PATH, in lua_modules "
-                       "and in LuaRocks' folders (package.path)");
+    push_where(L, name);
   else
     lua_pushnil(L);
   return 1;
 }
 
-/* Wraps Lua's searchers for files: the last three of package.searchers. */
+/* Wraps every searcher; the first of Lua's for files, the third from the end, speaks for all. */
 static MAY_RAISE void quiet_searchers(lua_State *L) {
   lua_getglobal(L, LUA_LOADLIBNAME);
   lua_getfield(L, -1, "searchers");
   lua_Integer n = luaL_len(L, -1);
-  for (lua_Integer i = n - 2; i <= n; i++) {
+  for (lua_Integer i = 1; i <= n; i++) {
     lua_geti(L, -1, i);
     lua_pushboolean(L, i == n - 2);
     lua_pushcclosure(L, search_quietly, 2);

@@ -197,20 +197,24 @@ static int compile_lines(lua_State *L, const struct buf *lines, bool *more) {
   return status;
 }
 
-static void evaluate(lua_State *L) {
+/* Prints the values, or the error on stderr; false for an error. */
+static bool evaluate(lua_State *L) {
   int base = lua_gettop(L); /* the function */
   lua_pushcfunction(L, traceback);
   lua_insert(L, base);
-  if (lua_pcall(L, 0, LUA_MULTRET, base) != LUA_OK) {
+  bool ok = lua_pcall(L, 0, LUA_MULTRET, base) == LUA_OK;
+  if (!ok) {
     fprintf(stderr, "%s\n", lua_tostring(L, -1));
   } else if (lua_gettop(L) > base) {
     int n = lua_gettop(L) - base;
     lua_getglobal(L, "print");
     lua_insert(L, base + 1);
-    if (lua_pcall(L, n, 0, 0) != LUA_OK)
+    ok = lua_pcall(L, n, 0, 0) == LUA_OK;
+    if (!ok)
       fprintf(stderr, "%s\n", lua_tostring(L, -1));
   }
   lua_settop(L, base - 1);
+  return ok;
 }
 
 static int do_prompt(lua_State *L) {
@@ -236,10 +240,10 @@ static int do_prompt(lua_State *L) {
         continue;
       }
       buf_reset(job->out);
-      if (status == LUA_OK)
-        evaluate(L);
-      else
+      if (status != LUA_OK)
         fprintf(stderr, "%s\n", lua_tostring(L, -1));
+      if ((status != LUA_OK || !evaluate(L)) && !shown)
+        job->status = 1;
       lua_settop(L, 0);
     }
     if (n < 0)
@@ -251,11 +255,12 @@ static int do_prompt(lua_State *L) {
   return 0;
 }
 
-int script_prompt(struct err *err) {
+int script_prompt(bool *failed, struct err *err) {
   struct buf lines;
   buf_init(&lines, BUF_MAX_OWN);
   struct job job = {.out = &lines};
   int rc = run(do_prompt, &job, err);
+  *failed = job.status != 0;
   buf_free(&lines);
   return rc;
 }

@@ -17,8 +17,8 @@ NODISCARD int script_main(const char *module, int argc, char **argv, int *status
 NODISCARD int script_file(const char *path, int argc, char **argv, struct err *err);
 
 /* A prompt on standard input: prints results, keeps going after errors, ends at the end of input.
- */
-NODISCARD int script_prompt(struct err *err);
+ * *failed: there was an error, and nobody at a terminal to see it. */
+NODISCARD int script_prompt(bool *failed, struct err *err);
 
 /* text = require(module)[function](args…): a function of values that returns a string, appended to
  * `out`. */

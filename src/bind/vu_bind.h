@@ -35,5 +35,7 @@ bool vu_take_pick(struct vu *vu, size_t replica);
 /* ---- vu_result.c: pushes what a reply said, as vu:http returns it ---- */
 struct http_request;
 MAY_RAISE void vu_push_result(lua_State *L, const struct http_request *r, const char *replica_id);
+/* Of a failure: { status =, retry_after =, headers = }, as far as a reply came. */
+MAY_RAISE void vu_push_response(lua_State *L, const struct http_request *r);
 
 #endif

@@ -443,14 +443,17 @@ static int op_resumed(lua_State *L, struct vu *vu) {
   }
   if (!op->tries) {
     vu_push_failure(L, r->error, r->detail);
+    vu_push_response(L, r);
+    lua_setfield(L, -2, "response");
     free_op(op, SAMPLE_CANCELLED);
     return lua_error(L);
   }
   lua_pushnil(L);
   lua_pushstring(L, sample_error_name(r->error));
   lua_pushstring(L, r->detail);
+  vu_push_response(L, r);
   free_op(op, SAMPLE_CANCELLED);
-  return 3;
+  return 4;
 }
 
 static MAY_RAISE int request(lua_State *L, bool tries) {
@@ -492,7 +495,7 @@ int vu_method_http(lua_State *L) {
   return request(L, false);
 }
 
-/* try_http{…} -> result, or nil, class, detail */
+/* try_http{…} -> result, or nil, class, detail, response */
 int vu_method_try_http(lua_State *L) {
   return request(L, true);
 }

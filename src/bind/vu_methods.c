@@ -219,10 +219,11 @@ int vu_method_log(lua_State *L) {
   int n = lua_gettop(L);
   luaL_Buffer b;
   luaL_buffinit(L, &b);
-  if (vu->root->kind == VU_SESSION)
-    lua_pushfstring(L, "session=%I", (lua_Integer)vu->session);
-  else
-    lua_pushstring(L, vu->root->kind == VU_SETUP ? "setup" : "teardown");
+  char name[32];
+  schedule_session_name(vu->session, name);
+  lua_pushstring(L, vu->root->kind == VU_SESSION ? name
+                    : vu->root->kind == VU_SETUP ? "setup"
+                                                 : "teardown");
   luaL_addvalue(&b);
   for (int i = 2; i <= n; i++) {
     luaL_addchar(&b, ' ');
@@ -262,6 +263,6 @@ int vu_method_fail(lua_State *L) {
 
 /* branch() -> a new branch number of the session */
 int vu_method_branch(lua_State *L) {
-  lua_pushinteger(L, ++bind_check_vu(L, 1)->root->branches);
+  lua_pushinteger(L, vu_new_branch(bind_check_vu(L, 1)));
   return 1;
 }

@@ -96,6 +96,31 @@ static MAY_RAISE void set_generation(lua_State *L, const struct http_request *r)
   set_seconds(L, "ttft", r->stamp_ns[STAMP_START], r->stamp_ns[STAMP_FIRST_TOKEN]);
 }
 
+/* Seconds, the form that is in use; a date stays a header. */
+static MAY_RAISE void set_retry_after(lua_State *L, const struct http_request *r) {
+  size_t len = 0;
+  const char *text = http_response_header(r, "retry-after", &len);
+  if (!text || !len || len > 15 || strspn(text, "0123456789.") < len)
+    return;
+  lua_pushlstring(L, text, len);
+  int is_number;
+  lua_Number seconds = lua_tonumberx(L, -1, &is_number);
+  lua_pop(L, 1);
+  if (!is_number)
+    return;
+  lua_pushnumber(L, seconds);
+  lua_setfield(L, -2, "retry_after");
+}
+
+void vu_push_response(lua_State *L, const struct http_request *r) {
+  luaL_checkstack(L, 6, "response");
+  lua_createtable(L, 0, 3);
+  if (r->status > 0)
+    set_count(L, "status", r->status);
+  set_headers(L, r);
+  set_retry_after(L, r);
+}
+
 void vu_push_result(lua_State *L, const struct http_request *r, const char *replica_id) {
   luaL_checkstack(L, 10, "result");
   lua_createtable(L, 0, 12);

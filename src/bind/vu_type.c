@@ -9,6 +9,7 @@
 #include "bind/shared.h"
 #include "bind/vu_bind.h"
 #include "run/fleet.h"
+#include "run/schedule.h"
 
 static const char fleet_key, params_key; /* their addresses are registry keys */
 
@@ -240,11 +241,13 @@ static int vu_newindex(lua_State *L) {
 
 static int vu_tostring(lua_State *L) {
   const struct vu_handle *h = luaL_checkudata(L, 1, VU_TYPE);
-  if (!h->vu)
+  char name[32];
+  if (!h->vu) {
     lua_pushliteral(L, "vu (ended)");
-  else
-    lua_pushfstring(L, "vu (session %I, branch %d)", (lua_Integer)h->vu->session,
-                    (int)h->vu->branch);
+    return 1;
+  }
+  schedule_session_name(h->vu->session, name);
+  lua_pushfstring(L, "vu (%s, branch %d)", name, (int)h->vu->branch);
   return 1;
 }
 

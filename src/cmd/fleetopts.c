@@ -12,6 +12,7 @@
 #include "bind/script.h"
 #include "cmd/tlsfiles.h"
 #include "net/http.h"
+#include "text/tokenizer.h"
 #include "text/url.h"
 
 static int check_url(const char *what, const char *text, struct err *err) {
@@ -312,13 +313,30 @@ int fleet_options_check(const struct fleet *f, struct err *err) {
   return rc;
 }
 
+/* The name of a tokenizer that came with a template becomes that one's folder. */
+static int find_template(struct fleet *f, struct err *err) {
+  static const char *const files[] = {"chat_template.jinja", "tokenizer_config.json"};
+  if (strcmp(f->template, "harmony") == 0 || access(f->template, R_OK) == 0)
+    return 0;
+  int rc = err_set(err, ERR_NOT_FOUND, "cannot read %s: %s", f->template, strerror(errno));
+  struct buf path;
+  buf_init(&path, 1 << 16);
+  for (size_t i = 0; i < ARRAY_LEN(files) && rc; i++)
+    if (tokenfile_find(f->template, files[i], &path)) {
+      path.data[path.len - strlen(files[i]) - 1] = '\0';
+      replace(&f->template, path.data);
+      rc = 0;
+    }
+  buf_free(&path);
+  return rc;
+}
+
 /* The tokenizer is loaded here, so that a wrong name is found before anything is started. */
 static int check_tokens(const struct fleet_options *o, struct fleet *f, struct err *err) {
   if (f->family && !f->tokenizer)
     return err_set(err, ERR_INVALID, "--family says whose rank file --tokenizer is; give both");
-  if (f->template && strcmp(f->template, "harmony") != 0 && access(f->template, R_OK))
-    return err_set(err, ERR_NOT_FOUND, "%s: cannot read %s: %s",
-                   o->template ? "--template" : "template", f->template, strerror(errno));
+  if (f->template && find_template(f, err))
+    return err_prefix(err, "%s", o->template ? "--template" : "template");
   if (fleet_load_tokens(f, err))
     return err_prefix(err, "%s", o->tokenizer ? "--tokenizer" : "tokenizer");
   return 0;

@@ -36,7 +36,8 @@ struct fleet_options {
       {"--family", "NAME", OPTIONS_TEXT, offsetof(type, field.family),                             \
        "whose rank file --tokenizer is: cl100k_base, o200k_base, o200k_harmony, llama4, kimi_k2"}, \
       {"--template", "PATH", OPTIONS_TEXT, offsetof(type, field.template),                         \
-       "the model's chat template: a file, or the folder of its tokenizer_config.json; harmony "   \
+       "the model's chat template: a file, the folder of its tokenizer_config.json, or qwen3; "    \
+       "harmony "                                                                                  \
        "is gpt-oss's own format"},                                                                 \
       {"--tenant", "NAME", OPTIONS_TEXT, offsetof(type, field.tenant),                             \
        "the tenant that routers are told"},                                                        \

@@ -65,29 +65,47 @@ static const char *phase_word(const struct run_snapshot *s) {
   return run_phase_name(to_the_end ? RUN_WINDOW : s->phase);
 }
 
-static void compose(struct buf *b, const struct live_line *l, const struct run_snapshot *s) {
+/* The time of the run, which nobody needs to the millisecond: " 0.4 s", " 12.3 s". */
+static void add_time(struct buf *b, double seconds) {
+  if (seconds < 9.95)
+    buf_printf(b, " %.1f s", seconds > 0 ? seconds : 0);
+  else
+    add_seconds(b, "", seconds);
+}
+
+static void add_when(struct buf *b, const struct run_snapshot *s) {
   buf_puts(b, phase_word(s));
-  add_seconds(b, "", s->elapsed_s);
-  if (!isnan(s->left_s)) {
-    add_seconds(b, s->phase == RUN_DRAIN ? ", at most" : ",", s->left_s);
-    buf_puts(b, s->phase == RUN_DRAIN ? " more" : " left");
+  if (s->elapsed_s <= 0)
+    return;
+  buf_putc(b, ':');
+  add_time(b, s->elapsed_s);
+  buf_puts(b, " elapsed");
+  if (isnan(s->left_s))
+    return;
+  buf_puts(b, s->phase == RUN_DRAIN ? ", at most" : ",");
+  add_time(b, s->left_s);
+  buf_puts(b, " left");
+}
+
+/* What matters most comes first: a narrow terminal cuts the end off. */
+static void compose(struct buf *b, const struct live_line *l, const struct run_snapshot *s) {
+  add_when(b, s);
+  if (s->live.ttft_n) {
+    add_seconds(b, " · TTFT p50", s->live.ttft_p50_s);
+    add_seconds(b, ", p95", s->live.ttft_p95_s);
   }
   uint64_t requests = s->live.requests + s->live.other_requests;
   uint64_t failed = s->live.failed + s->live.other_failed;
-  buf_printf(b, " · %llu requests (%.3g/s), %llu failed", (unsigned long long)requests, l->rate,
-             (unsigned long long)failed);
-  buf_printf(b, " · sessions %llu active, %llu done", (unsigned long long)s->sessions_active,
+  buf_printf(b, " · %llu failed of %llu requests, now %.3g/s", (unsigned long long)failed,
+             (unsigned long long)requests, l->rate);
+  buf_printf(b, " · sessions: %llu active, %llu done", (unsigned long long)s->sessions_active,
              (unsigned long long)s->live.sessions_ended);
   if (s->sessions_bound)
     buf_printf(b, " of %llu", (unsigned long long)s->sessions_bound);
   if (s->live.sessions_failed)
     buf_printf(b, ", %llu failed", (unsigned long long)s->live.sessions_failed);
-  if (s->live.ttft_n) {
-    add_seconds(b, " · TTFT p50", s->live.ttft_p50_s);
-    add_seconds(b, ", p95", s->live.ttft_p95_s);
-  }
   if (l->token_rate >= 1)
-    buf_printf(b, " · %.0f tokens/s", l->token_rate);
+    buf_printf(b, " · now %.0f tokens/s", l->token_rate);
 }
 
 /* Cuts to `columns` characters, at a character's start. */

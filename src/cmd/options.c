@@ -28,11 +28,11 @@ static int unknown(const struct options_command *cmd, const char *name, size_t l
   const char **names = mem_calloc(cmd->n_specs + 1, sizeof *names);
   for (size_t i = 0; i < cmd->n_specs; i++)
     names[i] = cmd->specs[i].name;
+  names[cmd->n_specs] = "--help";
   char *word = mem_strndup(name, len);
-  const char *near = err_nearest(word, names, cmd->n_specs);
-  int rc = near ? err_set(err, ERR_INVALID, "unknown option %s (did you mean %s?)", word, near)
-                : err_set(err, ERR_INVALID, "unknown option %s; see `perigee %s --help`", word,
-                          cmd->name);
+  const char *near = err_nearest(word, names, cmd->n_specs + 1);
+  int rc = err_set(err, ERR_INVALID, "unknown option %s%s%s%s; see `perigee %s --help`", word,
+                   near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", cmd->name);
   mem_free(word);
   mem_free(names);
   return rc;
@@ -46,9 +46,11 @@ static struct options_range range_of(const struct options_command *cmd,
   return (struct options_range){s->name, 0, HUGE_VAL};
 }
 
+#define MOST_WHOLE 9007199254740992.0 /* 2^53: above it a double skips whole numbers */
+
 static void put_quantity(struct buf *out, enum options_kind kind, double x) {
   char text[32];
-  snprintf(text, sizeof text, "%.15g", x);
+  snprintf(text, sizeof text, kind == OPTIONS_COUNT ? "%.0f" : "%.15g", x);
   if (kind == OPTIONS_SECONDS)
     units_format_seconds(x, text, sizeof text);
   buf_puts(out, text);
@@ -62,8 +64,9 @@ static void put_range(struct buf *out, enum options_kind kind, const struct opti
     put_quantity(out, kind, r->most);
 }
 
+/* Not a number of its kind, or one that is out of its range. */
 static int refuse_number(const struct options_spec *s, const struct options_range *r,
-                         const char *value, struct err *err) {
+                         const char *value, bool in_kind, struct err *err) {
   const char *what = s->kind == OPTIONS_SECONDS
                          ? "a time, as in 50ms, 2s, 3m or a number of seconds"
                      : s->kind == OPTIONS_RATIO ? "a share, as in 5% or a number from 0 to 1"
@@ -71,8 +74,10 @@ static int refuse_number(const struct options_spec *s, const struct options_rang
   struct buf range;
   buf_init(&range, BUF_MAX_OWN);
   put_range(&range, s->kind, r);
-  int rc =
-      err_set(err, ERR_INVALID, "%s: \"%.60s\" is not %s (%s)", s->name, value, what, range.data);
+  int rc = in_kind ? err_set(err, ERR_INVALID, "%s: %.60s is out of range (%s)", s->name, value,
+                             range.data)
+                   : err_set(err, ERR_INVALID, "%s: \"%.60s\" is not %s (%s)", s->name, value, what,
+                             range.data);
   buf_free(&range);
   return rc;
 }
@@ -84,17 +89,19 @@ static int set_number(const struct options_command *cmd, const struct options_sp
                                                     : UNITS_NONE;
   struct options_range range = range_of(cmd, s);
   double x;
-  if (units_parse(value, strlen(value), want, &x, NULL, NULL) || x < range.least || x > range.most)
-    return refuse_number(s, &range, value, err);
-  if (s->kind != OPTIONS_COUNT) {
+  if (units_parse(value, strlen(value), want, &x, NULL, NULL))
+    return refuse_number(s, &range, value, false, err);
+  bool whole = s->kind == OPTIONS_COUNT;
+  if (whole && x != floor(x))
+    return refuse_number(s, &range, value, false, err);
+  if (whole && x > MOST_WHOLE && range.most > MOST_WHOLE)
+    range.most = MOST_WHOLE;
+  if (x < range.least || x > range.most)
+    return refuse_number(s, &range, value, true, err);
+  if (whole)
+    *(int64_t *)field = (int64_t)x;
+  else
     *(double *)field = x;
-    return 0;
-  }
-  char *end = NULL;
-  long long n = strtoll(value, &end, 10);
-  if (*end || x > 9e15)
-    return refuse_number(s, &range, value, err);
-  *(int64_t *)field = n;
   return 0;
 }
 
@@ -134,8 +141,8 @@ static int check_args(const struct options_command *cmd, const struct options_li
     return err_set(err, ERR_INVALID, "missing argument; usage: perigee %s %s", cmd->name,
                    cmd->usage);
   if (n > cmd->max_args)
-    return err_set(err, ERR_INVALID, "too many arguments; usage: perigee %s %s", cmd->name,
-                   cmd->usage);
+    return err_set(err, ERR_INVALID, "too many arguments; usage: perigee %s%s%s", cmd->name,
+                   *cmd->usage ? " " : "", cmd->usage);
   return 0;
 }
 
@@ -218,8 +225,8 @@ static void print_wrapped(const char *text, int indent, int column) {
 }
 
 void options_print_help(const struct options_command *cmd) {
-  printf("perigee %s: %s\n\nUsage: perigee %s %s\n", cmd->name, cmd->summary, cmd->name,
-         cmd->usage);
+  printf("perigee %s: %s\n\nUsage: perigee %s%s%s\n", cmd->name, cmd->summary, cmd->name,
+         *cmd->usage ? " " : "", cmd->usage);
   if (cmd->about)
     printf("\n%s\n", cmd->about);
   printf("\nOptions:\n");

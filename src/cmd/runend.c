@@ -77,36 +77,52 @@ static const char *const of_replies[] = {"empty_200",           "missing_usage",
                                          "coalesced_events",    "impossible_usage",
                                          "incomplete_requests", "incomplete_sessions"};
 
-/* The first broken check that staged faults are likely behind; NULL when there is none. */
-static const char *broken_by_faults(const struct runjob *job, const struct value *summary) {
+/* And those that replies without any time between their events break. */
+static const char *const of_no_time[] = {"coalesced_events"};
+
+/* The first broken check of these; NULL when there is none. */
+static const char *broken_one(const struct value *summary, const char *const *names, size_t n) {
   const struct value *checks = value_get(summary, "checks");
-  for (size_t i = 0; i < value_count(checks) && job->options.faults.n; i++) {
+  for (size_t i = 0; i < value_count(checks); i++) {
     const struct value *ok = value_get(value_at(checks, i), "ok");
     const char *name = value_to_string(value_get(value_at(checks, i), "name"));
-    for (size_t j = 0; j < ARRAY_LEN(of_replies); j++)
-      if (ok && !ok->u.boolean && strcmp(name, of_replies[j]) == 0)
-        return of_replies[j];
+    for (size_t j = 0; j < n; j++)
+      if (ok && !ok->u.boolean && strcmp(name, names[j]) == 0)
+        return names[j];
   }
   return NULL;
 }
 
+/* Why the run was bound to be not valid, if its own options say so. */
+static void add_note(const struct runjob *job, struct value *summary) {
+  static const char faults[] = "Faults are staged (--fault), and what they break";
+  static const char instant[] = "--profile instant is for the speed of the client, not for "
+                                "figures: its events come together, and that";
+  const char *broken = NULL, *why = faults;
+  if (job->options.faults.n)
+    broken = broken_one(summary, of_replies, ARRAY_LEN(of_replies));
+  if (!broken && job->options.profile && strcmp(job->options.profile, "instant") == 0) {
+    broken = broken_one(summary, of_no_time, ARRAY_LEN(of_no_time));
+    why = instant;
+  }
+  if (!broken)
+    return;
+  char note[300];
+  snprintf(note, sizeof note,
+           "%s makes a run not valid by design; --limit %s=100%% would allow it.", why, broken);
+  value_set(value_get(summary, "outcome"), "note", value_cstring(note));
+}
+
 static int decide(struct runjob *job, struct value *summary) {
   struct verdict_input in = {0};
-  struct verdict verdict;
+  struct verdict verdict = {0};
   verdict_input_from(summary, &in);
   if (job->run_error[0])
     in.run_error = job->run_error;
   verdict_decide(&in, &verdict);
   verdict_store(summary, &verdict);
-  const char *broken = broken_by_faults(job, summary);
-  if (verdict.status == VERDICT_INVALID && broken) {
-    char note[200];
-    snprintf(note, sizeof note,
-             "Faults are staged (--fault), and what they break makes a run not valid by design; "
-             "--limit %s=100%% would allow it.",
-             broken);
-    value_set(value_get(summary, "outcome"), "note", value_cstring(note));
-  }
+  if (verdict.status == VERDICT_INVALID)
+    add_note(job, summary);
   return verdict.status;
 }
 

@@ -92,8 +92,9 @@ static struct value banner(const struct runjob *job) {
   struct value list = value_array();
   bool own = false;
   char text[768];
-  add_banner(&list, "scenario", "%s%s%s", job->script, job->plan.description ? ": " : "",
-             job->plan.description ? job->plan.description : "");
+  const char *name = job->plan.name, *about = job->plan.description;
+  add_banner(&list, "scenario", "%s%s%s%s%s", job->script, name || about ? ": " : "",
+             name ? name : "", name && about ? ", " : "", about ? about : "");
   schedule_describe(&job->plan.load, text, sizeof text);
   add_banner(&list, "load", "%s", text);
   if (job->fleet.n_replicas || job->fleet.gateway) {

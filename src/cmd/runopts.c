@@ -16,7 +16,8 @@ static const struct options_spec specs[] = {
      "instead of the plan's target"},
     {"--profile", "NAME", OPTIONS_TEXT, AT(profile),
      "what a built-in replica is: tiny (default), llama-3.1-8b, qwen3-32b, gpt-oss-20b, fixed, "
-     "instant"},
+     "instant (for the speed of the client, not for figures: its events come together, and the run "
+     "is not valid)"},
     {"--sim-set", "KEY=VALUE", OPTIONS_LIST, AT(sim_sets),
      "a setting of the built-in replicas, as in `perigee sim --set`"},
     {"--fault", "[ID:]SPEC", OPTIONS_LIST, AT(faults),
@@ -73,6 +74,15 @@ const struct options_command run_command = {
         "\n"
         "  perigee run scenarios/chat_multi_turn.lua --set duration=30s\n"
         "  perigee run my.lua --replica a=http://10.0.0.1:8000 --replica b=http://10.0.0.2:8000\n"
+        "\n"
+        "With --gateway every request goes to the gateway, which chooses. Servers that --replica\n"
+        "names beside it are those behind it: the report lists them by their ids, and only a\n"
+        "request whose routing policy picks one itself (route.direct(ID), say) goes straight "
+        "there.\n"
+        "\n"
+        "While it runs, one line on stderr shows the time elapsed and left, the TTFT of what ended "
+        "so\n"
+        "far, failed and all requests (\"now N/s\": over the last two seconds) and the sessions.\n"
         "\n"
         "Exit status: 0 fine, 1 the run failed, 2 wrong usage, 98 the run is not valid,\n"
         "99 an expectation was not met, 130 interrupted.\n"

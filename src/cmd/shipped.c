@@ -5,36 +5,58 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 
-#define N_PLACES 4
-
-/* The folders that are looked in: two of the working directory, two beside the binary. */
-struct places {
-  char path[N_PLACES][PATH_MAX + 32];
-};
-
-static void list_places(struct places *p) {
-  static const char *const places[N_PLACES] = {".", "scenarios", "../share/perigee",
-                                               "../share/perigee/scenarios"};
-  char exe[PATH_MAX];
-  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-  exe[n > 0 ? n : 0] = '\0';
-  char *slash = strrchr(exe, '/');
-  if (slash)
-    *slash = '\0';
-  for (size_t i = 0; i < N_PLACES; i++)
-    snprintf(p->path[i], sizeof p->path[i], "%s%s%s", i < 2 ? "" : exe, i < 2 ? "" : "/",
-             places[i]);
-}
-
 struct names {
   char **items;
   size_t n, cap;
 };
+
+static void add(struct names *names, char *taken) {
+  MEM_GROW(names->items, names->n, names->cap);
+  names->items[names->n++] = taken;
+}
+
+static void names_free(struct names *names) {
+  for (size_t i = 0; i < names->n; i++)
+    mem_free(names->items[i]);
+  mem_free(names->items);
+}
+
+/* $PERIGEE_PATH: folders, or templates such as DIR/?.lua, with : or ; between. */
+static void add_environment(struct names *places, const char *list) {
+  while (list && *list) {
+    size_t n = strcspn(list, ";:"), len = n;
+    if (n > 6 && strncmp(list + n - 6, "/?.lua", 6) == 0)
+      len = n - 6;
+    if (len)
+      add(places, mem_strndup(list, len));
+    list += n + (list[n] != '\0');
+  }
+}
+
+/* The folders that are looked in: those of the working directory, the user's, then beside the
+ * binary: of a build tree, and where `make install` put them. `perigee list` has the same. */
+static void list_places(struct names *places) {
+  static const char *const beside[] = {"scenarios", "share/perigee", "share/perigee/scenarios"};
+  add(places, mem_strdup("."));
+  add(places, mem_strdup("scenarios"));
+  add_environment(places, getenv("PERIGEE_PATH"));
+  char exe[PATH_MAX], path[PATH_MAX + 32];
+  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+  exe[n > 0 ? n : 0] = '\0';
+  char *slash = NULL;
+  for (int up = 0; up < 2 && (slash = strrchr(exe, '/')); up++)
+    *slash = '\0'; /* the binary's name, then its folder's */
+  for (size_t i = 0; slash && i < ARRAY_LEN(beside); i++) {
+    snprintf(path, sizeof path, "%s/%s", exe, beside[i]);
+    add(places, mem_strdup(path));
+  }
+}
 
 /* The Lua files of a folder, as they may be called. */
 static void add_names(struct names *names, const char *folder) {
@@ -43,17 +65,16 @@ static void add_names(struct names *names, const char *folder) {
     size_t len = strlen(e->d_name);
     if (len <= 4 || strcmp(e->d_name + len - 4, ".lua") != 0)
       continue;
-    MEM_GROW(names->items, names->n, names->cap);
-    names->items[names->n++] = mem_strndup(e->d_name, len - 4);
+    add(names, mem_strndup(e->d_name, len - 4));
   }
   if (dir)
     closedir(dir);
 }
 
-static int refuse(const struct places *p, const char *script, struct err *err) {
+static int refuse(const struct names *places, const char *script, struct err *err) {
   struct names names = {0};
-  for (size_t i = 0; i < N_PLACES; i++)
-    add_names(&names, p->path[i]);
+  for (size_t i = 0; i < places->n; i++)
+    add_names(&names, places->items[i]);
   const char *slash = strrchr(script, '/');
   char *word = mem_strdup(slash ? slash + 1 : script);
   size_t len = strlen(word);
@@ -64,24 +85,24 @@ static int refuse(const struct places *p, const char *script, struct err *err) {
                    "there is no file %s and no scenario of that name%s%s%s; see `perigee list`",
                    script, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
   mem_free(word);
-  for (size_t i = 0; i < names.n; i++)
-    mem_free(names.items[i]);
-  mem_free(names.items);
+  names_free(&names);
   return rc;
 }
 
 int shipped_find(const char **script, char *found, size_t size, struct err *err) {
   if (access(*script, F_OK) == 0 || errno != ENOENT)
     return 0; /* there, or there is more to say about it than that it is missing */
-  struct places p;
-  list_places(&p);
-  for (size_t i = 0; i < N_PLACES; i++)
-    for (int lua = 0; lua < 2; lua++) {
-      snprintf(found, size, "%s/%s%s", p.path[i], *script, lua ? ".lua" : "");
-      if (access(found, F_OK) == 0) {
-        *script = found;
-        return 0;
-      }
+  struct names places = {0};
+  list_places(&places);
+  bool there = false;
+  for (size_t i = 0; i < places.n && !there; i++)
+    for (int lua = 0; lua < 2 && !there; lua++) {
+      snprintf(found, size, "%s/%s%s", places.items[i], *script, lua ? ".lua" : "");
+      there = access(found, F_OK) == 0;
     }
-  return refuse(&p, *script, err);
+  int rc = there ? 0 : refuse(&places, *script, err);
+  names_free(&places);
+  if (there)
+    *script = found;
+  return rc;
 }

@@ -35,7 +35,7 @@ static const struct options_spec specs[] = {
      "address the replicas listen on (default 127.0.0.1)"},
     {"--profile", "NAME", OPTIONS_TEXT, offsetof(struct sim_options, profile),
      "model and machine to play: llama-3.1-8b, qwen3-32b, gpt-oss-20b, tiny (default), fixed, "
-     "instant"},
+     "instant (for the speed of the client, not for figures: its events come together)"},
     {"--set", "KEY=VALUE", OPTIONS_LIST, offsetof(struct sim_options, sets),
      "change a field of the profile, may be repeated: kv_blocks, block_size, max_model_len, "
      "max_num_batched_tokens, max_num_seqs, long_prefill_token_threshold, prefix_caching (on, "
@@ -91,7 +91,9 @@ static const struct options_command command = {
         "  reset [after=K]           RST after K events; 0 (default): at once\n"
         "  status code=N [retry_after=T]   an error reply, 400 to 599; the code alone will do: "
         "503\n"
-        "  stall [after=K] [for=T]   silence after K events; 0 (default): before the headers\n"
+        "  stall [after=K] [for=T]   silence after K events; 0 (default): before the headers; "
+        "then\n"
+        "                            the rest at its pace, T late; without T for ever\n"
         "  empty, only_done, not_sse a 200 with nothing, with the end marker alone, with HTML\n"
         "  error [after=K]           an error event in the stream\n"
         "  bad_json [after=K]        event K is half of its JSON\n"

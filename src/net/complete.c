@@ -187,6 +187,10 @@ void http_complete_sample(struct http_exchange *x) {
     return;
   for (size_t i = 0; i < STAMP_COUNT; i++)
     s->t[i] = relative(x->client, r->stamp_ns[i]);
+  /* The kernel took the last byte while it already held the peer's reset. */
+  if (r->error != SAMPLE_OK && s->t[STAMP_SENT] != SAMPLE_NEVER &&
+      s->t[STAMP_DONE] < s->t[STAMP_SENT])
+    s->t[STAMP_DONE] = s->t[STAMP_SENT];
   s->error_ns = x->error_ns;
   s->status = r->status;
   s->error = r->error;
@@ -202,6 +206,7 @@ void http_complete_sample(struct http_exchange *x) {
   mem_free(s->url);
   s->url = url_of(x);
   s->is_generation = r->api != OPENAI_NONE;
+  s->stream_asked = s->is_generation && r->expect_stream;
   if (!s->served) /* a gateway chose; a replica that we chose goes by the name it has here */
     s->served = header_of(r, "x-inference-pod", "x-backend-id");
   if (s->is_generation)

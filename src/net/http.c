@@ -70,7 +70,7 @@ void http_client_delete(struct http_client *c) {
   if (!c)
     return;
   while (c->running)
-    http_request_cancel(c->running->request, SAMPLE_CANCELLED);
+    http_request_cancel(c->running->request, SAMPLE_INCOMPLETE);
   struct transport *const transports[] = {&c->h1, &c->full, &c->other};
   for (size_t i = 0; i < ARRAY_LEN(transports); i++)
     if (transports[i]->start && transports[i]->close)

@@ -52,10 +52,9 @@ struct expect_result {
   char reason[320]; /* why it is not met; for equivalence always the interval; else "" */
 };
 
-/* Judges against a finished table. No data, undecided or too few samples is not met. `seed` is the
- * bootstrap's. */
+/* Judges against a finished table. No data, undecided or too few samples is not met. */
 void expect_eval(const struct expect *e, const struct table *t, const struct metrics *metrics,
-                 uint64_t seed, struct expect_result *out);
+                 struct expect_result *out);
 
 /* "<", "<=", …: the bound as it was understood is written behind it. */
 const char *expect_op_text(enum expect_op op);

@@ -1,15 +1,15 @@
 /* expect_eval.c: judging expectations against a finished table.
  *
  * Bounds are held against point estimates; equivalence claims against the 95 % interval of the
- * difference, resampled by session (sessions that both sides share stay paired). */
+ * difference, by session (sessions that both sides share stay paired). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "out/bootstrap.h"
 #include "out/expect.h"
 #include "out/goodput.h"
+#include "out/interval.h"
 #include "out/series.h"
 #include "out/stats.h"
 
@@ -20,6 +20,8 @@ static void write_figure(double x, char *out, size_t size) {
   double a = fabs(x);
   if (a < 5e-10)
     snprintf(out, size, "0");
+  else if (a >= 1e15)
+    snprintf(out, size, "%.3g", x);
   else if (a >= 99.95)
     snprintf(out, size, "%.0f", x);
   else
@@ -186,13 +188,24 @@ static void explain_empty(const struct expect_term *term, const struct table *t,
   filter_use_free(&use);
 }
 
+static bool names_unknown(const struct expect_term *term, const struct table *t) {
+  struct filter_use use;
+  const char *near;
+  filter_use_init(&use, &term->filter, t);
+  bool unknown = filter_unknown_tag(&use, &near) || use.no_arm;
+  filter_use_free(&use);
+  return unknown;
+}
+
 static void evaluate(const struct expect_term *term, const struct table *t,
                      const struct metrics *metrics, struct term_value *out) {
   *out = (struct term_value){.value = NAN};
   series_collect(&out->series, t, metrics, term->metric, &term->filter);
   series_sort(&out->series);
   uint64_t n = out->series.n, needs = stats_quantile_needs(term->p);
-  bool empty = !n && term->stat != STAT_COUNT && term->stat != STAT_RATE;
+  bool counts = term->stat == STAT_COUNT || term->stat == STAT_RATE;
+  /* A tag that nothing has is mistyped: 0 of it would meet any upper bound. */
+  bool empty = !n && (!counts || names_unknown(term, t));
   if (out->series.hist && term->filter.n) {
     snprintf(out->why, sizeof out->why,
              "no data: too many gaps to keep each with its tags (over %zu); ask without tags",
@@ -262,38 +275,14 @@ static void judge_bound(const struct expect *e, const struct term_value *left,
 
 /* ---- equivalence ---- */
 
-/* Replicates of left − right, or left/right − 1, into diff[]. `right` NULL: against e->bound. */
-static void replicate(const struct expect *e, const struct table *t, const struct term_value *left,
-                      const struct term_value *right, uint32_t replicates, uint64_t seed,
-                      double *diff) {
-  const struct expect_term *terms[] = {&e->left, &e->right};
-  const struct term_value *values[] = {left, right};
-  double *rows[2] = {NULL, NULL};
-  struct bootstrap_job jobs[2];
-  size_t n_jobs = e->has_right ? 2 : 1;
-  for (size_t i = 0; i < n_jobs; i++) {
-    size_t n_probs = terms[i]->stat == STAT_QUANTILE ? 1 : 0;
-    rows[i] = mem_calloc(replicates, (1 + n_probs) * sizeof(double));
-    jobs[i] = (struct bootstrap_job){.x = values[i]->series.x,
-                                     .cluster = values[i]->series.cluster,
-                                     .n = values[i]->series.n,
-                                     .probs = &terms[i]->p,
-                                     .n_probs = n_probs,
-                                     .out = rows[i]};
-  }
-  bootstrap_run(jobs, n_jobs, t->n_clusters, replicates, seed);
-  for (uint32_t r = 0; r < replicates; r++) {
-    double v[2] = {0, e->bound};
-    for (size_t i = 0; i < n_jobs; i++)
-      v[i] = rows[i][r * (1 + jobs[i].n_probs) + jobs[i].n_probs] / values[i]->series.div;
-    diff[r] = e->margin_relative ? v[0] / v[1] - 1 : v[0] - v[1];
-  }
-  mem_free(rows[0]);
-  mem_free(rows[1]);
-}
-
-static bool can_resample(const struct series *s) {
-  return s->x && s->n && s->n <= BOOTSTRAP_MAX_SAMPLES;
+static struct interval_side side_of(const struct expect_term *term, const struct series *s) {
+  return (struct interval_side){.x = s->x,
+                                .cluster = s->cluster,
+                                .n = s->n,
+                                .of = term->stat == STAT_QUANTILE ? INTERVAL_QUANTILE
+                                      : term->metric->indicator   ? INTERVAL_SHARE
+                                                                  : INTERVAL_MEAN,
+                                .p = term->p};
 }
 
 static void judge_interval(const struct expect *e, double lo, double hi,
@@ -313,31 +302,42 @@ static void judge_interval(const struct expect *e, double lo, double hi,
            d, a, b, m);
 }
 
+/* Which side is to blame that there is no interval. */
+static void explain_undecided(const struct expect *e, const struct term_value *left,
+                              const struct term_value *right, struct expect_result *out) {
+  const struct expect_term *term = &e->left;
+  uint32_t sessions = left->series.n_sessions;
+  if (e->has_right && right->series.n_sessions < sessions) {
+    term = &e->right;
+    sessions = right->series.n_sessions;
+  }
+  double p = term->stat == STAT_QUANTILE ? term->p : -1;
+  char why[120];
+  interval_why(sessions, p, why, sizeof why);
+  snprintf(out->reason, sizeof out->reason, "undecided: no interval: %s; run more sessions", why);
+}
+
 static void judge_equivalence(const struct expect *e, const struct table *t,
                               const struct term_value *left, const struct term_value *right,
-                              uint64_t seed, struct expect_result *out) {
-  double other = e->has_right ? right->value : e->bound;
+                              struct expect_result *out) {
+  double other = e->has_right ? right->value : e->bound, div = left->series.div, lo, hi;
   out->value = e->margin_relative ? left->value / other - 1 : left->value - other;
-  out->bound = e->margin;
-  if (!can_resample(&left->series) || (e->has_right && !can_resample(&right->series))) {
+  if (!left->series.x || (e->has_right && !right->series.x)) {
     snprintf(out->reason, sizeof out->reason,
              "undecided: only a histogram of the gaps was kept, which gives no interval");
     return;
   }
-  size_t n = left->series.n + (e->has_right ? right->series.n : 0);
-  uint32_t sessions = left->series.n_sessions;
-  if (e->has_right && right->series.n_sessions < sessions)
-    sessions = right->series.n_sessions;
-  uint32_t replicates = bootstrap_replicates(n);
-  double *diff = mem_calloc(replicates, sizeof *diff), lo, hi;
-  replicate(e, t, left, right, replicates, seed, diff);
-  if (bootstrap_interval(diff, 1, 0, replicates, sessions, &lo, &hi))
-    judge_interval(e, lo, hi, out);
-  else
-    snprintf(out->reason, sizeof out->reason,
-             "undecided: %u session%s no interval; run more sessions", sessions,
-             sessions == 1 ? " gives" : "s give");
-  mem_free(diff);
+  struct interval_side l = side_of(&e->left, &left->series);
+  struct interval_side r = e->has_right ? side_of(&e->right, &right->series) : l;
+  for (size_t i = 0; e->has_right && i < r.n; i++) /* both in the left side's unit */
+    right->series.x[i] *= div / right->series.div;
+  if (!left->series.n_sessions || (e->has_right && !right->series.n_sessions) ||
+      !interval_difference(&l, e->has_right ? &r : NULL, e->bound * div, e->margin_relative,
+                           t->n_clusters, &lo, &hi)) {
+    explain_undecided(e, left, right, out);
+    return;
+  }
+  judge_interval(e, e->margin_relative ? lo : lo / div, e->margin_relative ? hi : hi / div, out);
 }
 
 /* A goodput that is too low: which objective is to blame. */
@@ -359,8 +359,10 @@ static void note_objectives(const struct expect *e, const struct table *t,
 }
 
 void expect_eval(const struct expect *e, const struct table *t, const struct metrics *metrics,
-                 uint64_t seed, struct expect_result *out) {
+                 struct expect_result *out) {
   *out = (struct expect_result){.value = NAN, .bound = NAN};
+  if (e->op == EXPECT_EQUIVALENT)
+    out->bound = e->margin;
   struct term_value left, right = {.value = NAN};
   evaluate(&e->left, t, metrics, &left);
   if (e->has_right)
@@ -368,11 +370,11 @@ void expect_eval(const struct expect *e, const struct table *t, const struct met
   out->n = left.series.n;
   if (left.why[0] || right.why[0]) {
     out->value = left.value;
-    if (!right.why[0])
+    if (!right.why[0] && e->op != EXPECT_EQUIVALENT)
       out->bound = bound_of(e, right.value);
     snprintf(out->reason, sizeof out->reason, "%s", left.why[0] ? left.why : right.why);
   } else if (e->op == EXPECT_EQUIVALENT) {
-    judge_equivalence(e, t, &left, &right, seed, out);
+    judge_equivalence(e, t, &left, &right, out);
   } else {
     judge_bound(e, &left, &right, out);
   }

@@ -89,6 +89,7 @@ void goodput_explain(const struct metrics *m, const struct goodput_counts *c, ch
   out[0] = '\0';
   for (size_t i = 0; i < m->n_slos; i++) {
     const struct goodput_slo *s = &c->slos[i];
+    uint64_t all = s->unjudged + s->judged;
     char part[260] = "", limit[48], why[120];
     expect_format(m->slos[i].max, m->slos[i].metric->kind,
                   m->slos[i].metric->kind == UNITS_NONE ? m->slos[i].metric->unit : NULL, limit,
@@ -101,7 +102,7 @@ void goodput_explain(const struct metrics *m, const struct goodput_counts *c, ch
       goodput_reason(m, c, i, why, sizeof why);
       snprintf(part + n, sizeof part - n, "%s%s could not be judged in %llu of %llu: %s",
                n ? ", " : "", m->slos[i].metric->name, (unsigned long long)s->unjudged,
-               (unsigned long long)(s->unjudged + s->judged), why);
+               (unsigned long long)all, why);
     }
     if (part[0] && len + strlen(part) + 3 < size)
       len += (size_t)snprintf(out + len, size - len, "%s%s", len ? "; " : "", part);

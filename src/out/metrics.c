@@ -222,13 +222,11 @@ int metrics_require(const struct metrics *m, const char *name, const struct metr
 }
 
 int metrics_available(const struct metric *metric, struct err *err) {
-  return metric->domain == METRIC_LATER
-             ? err_set(err, ERR_INVALID, "%s needs %s, which %s not in this version", metric->name,
-                       metric->needs,
-                       strchr(metric->needs, ' ') && metric->needs[strlen(metric->needs) - 1] == 's'
-                           ? "are"
-                           : "is")
-             : 0;
+  if (metric->domain != METRIC_LATER)
+    return 0;
+  size_t len = strlen(metric->needs);
+  return err_set(err, ERR_INVALID, "%s needs %s, which %s not in this version", metric->name,
+                 metric->needs, metric->needs[len - 1] == 's' ? "are" : "is");
 }
 
 int metrics_add_slo(struct metrics *m, const char *name, const char *limit, struct err *err) {
@@ -261,10 +259,11 @@ struct value metrics_value(const struct metrics *m) {
     value_set(item, "unit", value_cstring(m->items[i]->unit));
     char meaning[300];
     const struct metric *metric = m->items[i];
-    snprintf(meaning, sizeof meaning, "%s%s%s%s", metric->meaning,
-             metric->domain == METRIC_LATER ? " — not in this version: it needs " : "",
-             metric->domain == METRIC_LATER ? metric->needs : "",
-             metric->domain == METRIC_LATER ? "; an expectation on it is refused" : "");
+    if (metric->domain == METRIC_LATER)
+      snprintf(meaning, sizeof meaning, "%s; not in this version (needs %s)", metric->meaning,
+               metric->needs);
+    else
+      snprintf(meaning, sizeof meaning, "%s", metric->meaning);
     value_set(item, "meaning", value_cstring(meaning));
   }
   return list;

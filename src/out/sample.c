@@ -279,7 +279,7 @@ static void write_route(struct buf *b, const struct sample *s) {
   KEY(b, "chosen");
   put_text(b, s->chosen);
   KEY(b, "served");
-  put_text(b, s->served);
+  put_text(b, s->t[STAMP_HEADERS] != SAMPLE_NEVER ? s->served : NULL);
   LITERAL(b, ",\"hint\":null,\"lookup_reason\":null");
   KEY(b, "route_reason");
   put_text(b, s->route_reason);
@@ -309,6 +309,8 @@ static void write_rest(struct buf *b, const struct sample *s) {
   put_bool(b, s->measured);
   KEY(b, "generation");
   put_bool(b, s->is_generation);
+  KEY(b, "stream_asked");
+  put_bool(b, s->stream_asked);
   KEY(b, "streamed");
   put_bool(b, s->streamed);
   KEY(b, "method");

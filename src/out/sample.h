@@ -89,6 +89,7 @@ struct sample {
   char *url;          /* without query and user info */
   bool is_generation; /* a chat, completions or responses call; others are kept out of the latency
                          metrics */
+  bool stream_asked;  /* an event stream was asked for, whatever came */
   bool streamed;
   /* what the stream said */
   char *finish_reason;
@@ -111,7 +112,9 @@ struct sample {
   char *server;         /* timings the server gave, canonical JSON; NULL */
   /* routing */
   const char *policy; /* borrowed, lives as long as the run; NULL */
-  char *chosen, *served, *route_reason;
+  char *chosen, *route_reason;
+  char *served; /* the replica it was sent to, or that said it answered; in the row only once it did
+                 */
   bool fallback;
   /* cost on our side, ns; SAMPLE_ABSENT when not done */
   int64_t render_ns, tokenize_ns, hash_ns;

@@ -133,7 +133,12 @@ double stats_sum(const double *x, size_t n) {
 }
 
 double stats_mean(const double *x, size_t n) {
-  return n ? stats_sum(x, n) / (double)n : NAN;
+  double sum = stats_sum(x, n), mean = 0;
+  if (!n || isfinite(sum))
+    return n ? sum / (double)n : NAN;
+  for (size_t i = 0; i < n; i++) /* the sum is beyond a double, its parts are not */
+    mean += x[i] / (double)n;
+  return mean;
 }
 
 double stats_sd(const double *x, size_t n, double mean) {

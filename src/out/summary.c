@@ -35,6 +35,23 @@ static void count_cut(const struct expect_term *term, const struct table *t,
   }
 }
 
+/* Whether what the end of the run cut off is not among the metric's values. */
+static bool leaves_out_cut(const struct metric *m) {
+  switch (m->id) {
+  case METRIC_INCOMPLETE:
+  case METRIC_REQUESTS: /* every outcome */
+  case METRIC_SESSIONS:
+  case METRIC_START_LAG: /* of every request that began */
+  case METRIC_CLIENT_OVERHEAD:
+  case METRIC_ROUTE_FALLBACK:
+  case METRIC_REPLICA_SHARE:
+  case METRIC_MEASUREMENT_ERROR:
+    return false;
+  default:
+    return true;
+  }
+}
+
 /* An expectation is judged on what ended. Beyond the limit of the check, and always for the shares
  * that leave out what was cut off, the reason says so. */
 static void note_incomplete(const struct expect *e, const struct table *t,
@@ -43,14 +60,14 @@ static void note_incomplete(const struct expect *e, const struct table *t,
   for (size_t i = 0; i < (e->has_right ? 2 : 1); i++) {
     enum metric_id id = terms[i]->metric->id;
     double all, cut;
-    if (id == METRIC_INCOMPLETE)
+    if (!leaves_out_cut(terms[i]->metric))
       continue;
     count_cut(terms[i], t, o->metrics, &all, &cut);
     bool sessions = terms[i]->metric->domain == METRIC_OF_SESSION;
-    bool leaves_out = id == METRIC_FAILED || id == METRIC_GOODPUT;
+    bool always = id == METRIC_FAILED || id == METRIC_GOODPUT;
     double limit =
         o->checks.limits.limit[sessions ? CHECK_INCOMPLETE_SESSIONS : CHECK_INCOMPLETE_REQUESTS];
-    if (!(cut > 0) || (!leaves_out && cut <= limit * all))
+    if (!(cut > 0) || (!always && cut <= limit * all))
       continue;
     size_t n = strlen(r->reason);
     snprintf(r->reason + n, sizeof r->reason - n,
@@ -73,7 +90,7 @@ static void set_expectations(const struct table *t, const struct summary_options
   for (size_t i = 0; i < o->n_expects; i++) {
     const struct expect *e = &o->expects[i];
     struct expect_result r;
-    expect_eval(e, t, o->metrics, o->seed, &r);
+    expect_eval(e, t, o->metrics, &r);
     note_incomplete(e, t, o, &r);
     struct value *v = value_push(list, value_object());
     value_set(v, "text", value_cstring(e->text));

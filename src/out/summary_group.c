@@ -1,14 +1,13 @@
 /* summary_group.c: the metrics of one group (the run, or an arm), with intervals.
  *
- * Every distribution wanted is a cell; all cells are collected and sorted first, then resampled
- * together, so that one set of weights serves them all. */
+ * Every distribution wanted is a cell; all cells are collected in one walk of the table. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "out/bootstrap.h"
 #include "out/goodput.h"
+#include "out/interval.h"
 #include "out/series.h"
 #include "out/stats.h"
 #include "out/summary.h"
@@ -20,9 +19,7 @@ static const char *const prob_names[] = {"p50", "p90", "p95", "p99"};
 struct cell {
   const struct metric *metric;
   struct series series;
-  double rate;  /* of an indicator */
-  size_t width; /* columns of `rows`: the mean and perhaps the quantiles; 0: not resampled */
-  double *rows;
+  double rate; /* of an indicator */
 };
 
 #define MAX_TURN_ROWS 3
@@ -35,63 +32,52 @@ struct cells {
   char turn_labels[MAX_TURN_ROWS][24];
   size_t n_turns;
   uint32_t last_turn;
-  uint32_t replicates;
+  uint32_t n_clusters;
 };
 
 static bool counts_only(const struct metric *metric) {
   return metric->id == METRIC_REQUESTS || metric->id == METRIC_SESSIONS;
 }
 
-static void resample(struct cells *c, const struct table *t, uint64_t seed) {
-  struct bootstrap_job *jobs = mem_calloc(c->n, sizeof *jobs);
-  size_t n_jobs = 0, total = 0;
-  for (size_t i = 0; i < c->n; i++)
-    total += c->items[i].width ? c->items[i].series.n : 0;
-  c->replicates = bootstrap_replicates(total);
-  for (size_t i = 0; i < c->n; i++) {
-    struct cell *cell = &c->items[i];
-    if (!cell->width)
-      continue;
-    cell->rows = mem_calloc(c->replicates, cell->width * sizeof(double));
-    jobs[n_jobs++] = (struct bootstrap_job){.x = cell->series.x,
-                                            .cluster = cell->series.cluster,
-                                            .n = cell->series.n,
-                                            .probs = probs,
-                                            .n_probs = cell->width - 1,
-                                            .out = cell->rows};
-  }
-  bootstrap_run(jobs, n_jobs, t->n_clusters, c->replicates, seed);
-  mem_free(jobs);
-}
-
 static void free_cells(struct cells *c) {
-  for (size_t i = 0; i < c->n; i++) {
+  for (size_t i = 0; i < c->n; i++)
     series_free(&c->items[i].series);
-    mem_free(c->items[i].rows);
-  }
   mem_free(c->items);
 }
 
 /* ---- one metric ---- */
 
-static void set_interval(struct value *ci, const char *name, const struct cell *cell, size_t column,
-                         uint32_t replicates) {
+/* [low, high], or null and in `reasons` why there is none. p < 0: of the mean. */
+static void set_interval(struct value *ci, struct value *reasons, const char *name,
+                         const struct cell *cell, double p, uint32_t n_clusters) {
+  const struct series *s = &cell->series;
+  bool mean = p < 0;
+  const struct interval_side side = {.x = s->x,
+                                     .cluster = s->cluster,
+                                     .n = s->n,
+                                     .of = !mean                     ? INTERVAL_QUANTILE
+                                           : cell->metric->indicator ? INTERVAL_SHARE
+                                                                     : INTERVAL_MEAN,
+                                     .p = p};
   double lo = NAN, hi = NAN;
-  if (!cell->width || !bootstrap_interval(cell->rows, cell->width, column, replicates,
-                                          cell->series.n_sessions, &lo, &hi)) {
-    value_set(ci, name, value_null());
+  if (s->x && s->n_sessions && interval_of_side(&side, n_clusters, 0.95, &lo, &hi)) {
+    struct value *pair = value_set(ci, name, value_array());
+    value_push(pair, summary_number(lo / s->div));
+    value_push(pair, summary_number(hi / s->div));
     return;
   }
-  struct value *pair = value_set(ci, name, value_array());
-  value_push(pair, summary_number(lo / cell->series.div));
-  value_push(pair, summary_number(hi / cell->series.div));
+  value_set(ci, name, value_null());
+  char why[120];
+  interval_why(s->x ? s->n_sessions : 0, p, why, sizeof why);
+  if (s->n)
+    value_set(reasons, name, value_cstring(s->x && s->n_sessions ? why : "not kept by session"));
 }
 
 /* p50 … p99 with their intervals; one that is refused is null, and `refused` gives the n it needs.
  */
-static void set_percentiles(struct value *v, const struct cell *cell, uint32_t replicates) {
-  struct value ci = value_object(), refused = value_object();
-  set_interval(&ci, "mean", cell, 0, replicates);
+static void set_percentiles(struct value *v, const struct cell *cell, uint32_t n_clusters) {
+  struct value ci = value_object(), refused = value_object(), reasons = value_object();
+  set_interval(&ci, &reasons, "mean", cell, -1, n_clusters);
   for (size_t q = 0; q < N_PROBS; q++) {
     uint64_t needs = stats_quantile_needs(probs[q]);
     if (cell->series.n < needs) {
@@ -102,13 +88,14 @@ static void set_percentiles(struct value *v, const struct cell *cell, uint32_t r
     }
     value_set(v, prob_names[q],
               summary_number(series_stat(&cell->series, cell->metric, STAT_QUANTILE, probs[q])));
-    set_interval(&ci, prob_names[q], cell, 1 + q, replicates);
+    set_interval(&ci, &reasons, prob_names[q], cell, probs[q], n_clusters);
   }
   value_set(v, "ci95", ci);
+  value_set(v, "ci95_reason", reasons);
   value_set(v, "refused", refused);
 }
 
-static void set_indicator(struct value *v, const struct cell *cell, uint32_t replicates) {
+static void set_indicator(struct value *v, const struct cell *cell, uint32_t n_clusters) {
   const struct metric *metric = cell->metric;
   value_set(v, "count", value_int((int64_t)series_stat(&cell->series, metric, STAT_COUNT, 0)));
   value_set(v, "rate", summary_number(cell->rate));
@@ -117,18 +104,21 @@ static void set_indicator(struct value *v, const struct cell *cell, uint32_t rep
   double share = series_stat(&cell->series, metric, STAT_SHARE, 0);
   value_set(v, "share", summary_number(share));
   value_set(v, "mean", summary_number(share));
-  struct value *ci = value_set(v, "ci95", value_object());
-  set_interval(ci, "mean", cell, 0, replicates);
+  struct value ci = value_object(), reasons = value_object();
+  set_interval(&ci, &reasons, "mean", cell, -1, n_clusters);
+  value_set(v, "ci95", ci);
+  value_set(v, "ci95_reason", reasons);
+  value_set(v, "sessions", value_int(cell->series.n_sessions));
 }
 
-static struct value cell_value(const struct cell *cell, uint32_t replicates) {
+static struct value cell_value(const struct cell *cell, uint32_t n_clusters) {
   const struct metric *metric = cell->metric;
   const struct series *s = &cell->series;
   struct value v = value_object();
   value_set(&v, "unit", value_cstring(metric->unit));
   value_set(&v, "n", value_int((int64_t)s->n));
   if (metric->indicator) {
-    set_indicator(&v, cell, replicates);
+    set_indicator(&v, cell, n_clusters);
     return v;
   }
   double mean = series_stat(s, metric, STAT_MEAN, 0);
@@ -138,7 +128,7 @@ static struct value cell_value(const struct cell *cell, uint32_t replicates) {
   value_set(&v, "min", summary_number(series_stat(s, metric, STAT_MIN, 0)));
   value_set(&v, "max", summary_number(series_stat(s, metric, STAT_MAX, 0)));
   value_set(&v, "sum", summary_number(series_stat(s, metric, STAT_SUM, 0)));
-  set_percentiles(&v, cell, replicates);
+  set_percentiles(&v, cell, n_clusters);
   value_set(&v, "sessions", value_int(s->n_sessions));
   if (metric->id == METRIC_TPOT) {
     value_set(&v, "first_tokens_assumed", value_int((int64_t)s->assumed));
@@ -217,9 +207,6 @@ static void fill_cells(struct cells *c, const struct series_want *want, const st
     *cell = (struct cell){.metric = want[i].metric, .series = series[i], .rate = NAN};
     if (!cell->metric->indicator)
       series_sort(&cell->series);
-    if (cell->series.x && cell->series.n_sessions >= 2 && !counts_only(cell->metric) &&
-        cell->series.n <= BOOTSTRAP_MAX_SAMPLES)
-      cell->width = cell->metric->indicator ? 1 : 1 + N_PROBS;
   }
   mem_free(series);
 }
@@ -303,27 +290,51 @@ static void set_turns(struct value *out, const struct cells *c, const struct tab
     value_set(v, "failed", value_int((int64_t)counts[k].failed));
     value_set(v, "incomplete", value_int((int64_t)counts[k].incomplete));
     for (size_t i = 0; i < ARRAY_LEN(turn_metrics); i++, cell++)
-      value_set(v, cell->metric->name, cell_value(cell, c->replicates));
+      value_set(v, cell->metric->name, cell_value(cell, c->n_clusters));
   }
 }
 
-static void set_metrics(struct value *out, const struct cells *c, bool with_meaning) {
-  const struct value *requests = value_get(out, "requests");
-  int64_t failed = 0, incomplete = 0;
-  value_to_int(value_get(requests, "failed"), &failed);
-  value_to_int(value_get(requests, "incomplete"), &incomplete);
+/* Generation requests that gave no value: of all, and of those that asked for a stream. */
+struct unanswered {
+  uint64_t failed[2], incomplete[2];
+};
+
+static struct unanswered count_unanswered(const struct table *t, const struct filter *group) {
+  struct unanswered u = {{0}, {0}};
+  struct filter_use use;
+  filter_use_init(&use, group, t);
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if (!(r->flags & ROW_MEASURED) || !(r->flags & ROW_GENERATION) || !filter_match_row(&use, r))
+      continue;
+    bool failed = sample_error_failed((enum sample_error)r->error);
+    bool incomplete = r->error == SAMPLE_INCOMPLETE, stream = r->flags & ROW_STREAM_ASKED;
+    u.failed[0] += failed;
+    u.incomplete[0] += incomplete;
+    u.failed[1] += failed && stream;
+    u.incomplete[1] += incomplete && stream;
+  }
+  filter_use_free(&use);
+  return u;
+}
+
+static void set_metrics(struct value *out, const struct cells *c, const struct table *t,
+                        const struct filter *group, bool with_meaning) {
+  struct unanswered u = count_unanswered(t, group);
   struct value metrics = value_object(), infinity = value_object();
   for (size_t i = 0; i < c->n_metrics; i++) {
     const struct cell *cell = &c->items[i];
-    struct value *v = value_set(&metrics, cell->metric->name, cell_value(cell, c->replicates));
+    struct value *v = value_set(&metrics, cell->metric->name, cell_value(cell, c->n_clusters));
     if (with_meaning)
       value_set(v, "meaning", value_cstring(cell->metric->meaning));
     if (!cell->metric->failures_beside)
       continue;
-    value_set(v, "failed", value_int(failed));
-    value_set(v, "incomplete", value_int(incomplete));
-    if (cell->metric->domain == METRIC_OF_REQUEST && cell->metric->id != METRIC_TPOT)
-      set_infinity(&infinity, cell, (uint64_t)failed, (uint64_t)incomplete);
+    int streams = cell->metric->id != METRIC_E2E; /* a whole reply has an end and no first token */
+    value_set(v, "failed", value_int((int64_t)u.failed[streams]));
+    value_set(v, "incomplete", value_int((int64_t)u.incomplete[streams]));
+    if (t->has_generation && cell->metric->domain == METRIC_OF_REQUEST &&
+        cell->metric->id != METRIC_TPOT)
+      set_infinity(&infinity, cell, u.failed[streams], u.incomplete[streams]);
   }
   value_set(out, "metrics", metrics);
   value_set(out, "as_infinity", infinity);
@@ -348,10 +359,9 @@ void summary_group(const struct table *t, const struct summary_options *options,
   struct filter group = {.arm = arm ? mem_strdup(arm) : NULL};
   const struct filter *f = arm ? &group : NULL;
   summary_counts(t, options, f, out);
-  struct cells c = {0};
+  struct cells c = {.n_clusters = t->n_clusters};
   collect(&c, t, options->metrics, f);
-  resample(&c, t, options->seed);
-  set_metrics(out, &c, !arm);
+  set_metrics(out, &c, t, f, !arm);
   set_objectives(out, t, options->metrics, f);
   set_turns(out, &c, t, f);
   summary_tags(t, options, f, out);

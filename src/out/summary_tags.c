@@ -66,7 +66,11 @@ static char *text_of(const struct value *v) {
     return mem_strdup(v->u.string.data);
   struct buf b;
   buf_init(&b, BUF_MAX_OWN);
-  json_write(&b, v);
+  /* Lua counts 1 and 1.0 as one number, and so do filters. */
+  bool whole = v->kind == VALUE_DOUBLE && fabs(v->u.number) < 0x1p53 &&
+               !(v->u.number < floor(v->u.number)) && !(v->u.number > floor(v->u.number));
+  const struct value same = whole ? value_int((int64_t)v->u.number) : *v;
+  json_write(&b, &same);
   return buf_take(&b, NULL);
 }
 

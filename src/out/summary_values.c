@@ -31,10 +31,14 @@ struct items {
 static void add_text(struct items *items, struct item item, const struct value *v) {
   struct buf b;
   buf_init(&b, BUF_MAX_OWN);
+  /* Lua counts 1 and 1.0 as one number, and so do filters. */
+  bool whole = v->kind == VALUE_DOUBLE && fabs(v->u.number) < 0x1p53 &&
+               !(v->u.number < floor(v->u.number)) && !(v->u.number > floor(v->u.number));
+  const struct value same = whole ? value_int((int64_t)v->u.number) : *v;
   if (v->kind == VALUE_STRING)
     buf_puts(&b, v->u.string.data);
   else
-    json_write(&b, v);
+    json_write(&b, &same);
   item.text = names_intern(&items->texts, b.len ? b.data : "");
   buf_free(&b);
   MEM_GROW(items->list, items->n, items->cap);
@@ -105,7 +109,7 @@ static void push_row(struct value *list, const struct items *items, const struct
   mem_free(x);
 }
 
-static bool same(const struct item *a, const struct item *b, bool text) {
+static bool alike(const struct item *a, const struct item *b, bool text) {
   return a->name == b->name && a->key == b->key && (!text || a->text == b->text);
 }
 
@@ -114,11 +118,11 @@ static void push_rows(struct value *list, const struct items *items, const struc
                       size_t from, size_t to) {
   size_t values = 0;
   for (size_t i = from; i < to; i++)
-    values += i == from || !same(&items->list[i], &items->list[i - 1], true);
+    values += i == from || !alike(&items->list[i], &items->list[i - 1], true);
   if (values > MAX_VALUES)
     return;
   for (size_t i = from, end; i < to && value_count(list) < MAX_ROWS; i = end) {
-    for (end = i; end < to && same(&items->list[i], &items->list[end], true);)
+    for (end = i; end < to && alike(&items->list[i], &items->list[end], true);)
       end++;
     push_row(list, items, m, i, end);
   }
@@ -134,7 +138,7 @@ void summary_values(const struct table *t, const struct summary_options *options
   if (items.n)
     qsort_r(items.list, items.n, sizeof *items.list, compare, &items);
   for (size_t i = 0, end; i < items.n; i = end) {
-    for (end = i; end < items.n && same(&items.list[i], &items.list[end], false);)
+    for (end = i; end < items.n && alike(&items.list[i], &items.list[end], false);)
       end++;
     push_rows(&list, &items, options->metrics, i, end);
   }

@@ -265,9 +265,10 @@ void table_add_sample(struct table *t, const struct sample *s) {
       .status = (uint16_t)(s->status > 0 && s->status <= UINT16_MAX ? s->status : 0),
       .error = (uint8_t)s->error,
       .policy = s->policy ? (uint8_t)names_intern(&t->policies, s->policy) : 0,
-      .flags = (uint8_t)((s->measured ? ROW_MEASURED : 0) |
-                         (s->is_generation ? ROW_GENERATION : 0) | (s->policy ? ROW_ROUTED : 0) |
-                         (s->fallback ? ROW_FALLBACK : 0) | (s->streamed ? ROW_STREAMED : 0)),
+      .flags =
+          (uint8_t)((s->measured ? ROW_MEASURED : 0) | (s->is_generation ? ROW_GENERATION : 0) |
+                    (s->policy ? ROW_ROUTED : 0) | (s->fallback ? ROW_FALLBACK : 0) |
+                    (s->streamed ? ROW_STREAMED : 0) | (s->stream_asked ? ROW_STREAM_ASKED : 0)),
   };
   if (usage_fill(row, s))
     row->flags |= ROW_BAD_USAGE;

@@ -22,8 +22,9 @@ enum table_flag {
   ROW_GENERATION = 2,
   ROW_ROUTED = 4, /* a policy chose: `fallback` means something */
   ROW_FALLBACK = 8,
-  ROW_STREAMED = 16,  /* an event stream: its tokens have times of their own */
-  ROW_BAD_USAGE = 32, /* usage.h: a count of the server's that cannot be true */
+  ROW_STREAMED = 16,     /* an event stream: its tokens have times of their own */
+  ROW_BAD_USAGE = 32,    /* usage.h: a count of the server's that cannot be true */
+  ROW_STREAM_ASKED = 64, /* an event stream was asked for, whatever came */
 };
 
 enum table_replica_flag {

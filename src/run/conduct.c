@@ -130,7 +130,7 @@ void conductor_cut(struct conductor *c, const struct err *err) {
   c->cut = true;
   snprintf(c->result->stopped, sizeof c->result->stopped, "%s", err->text);
   loop_timer_clear(c->run.loop, &c->phase_timer);
-  cancel_all(c, SAMPLE_CANCELLED, "the run was stopped before its end");
+  cancel_all(c, SAMPLE_INCOMPLETE, "the run was stopped before its end");
 }
 
 static double drain_limit(const struct conductor *c) {
@@ -416,7 +416,7 @@ static void interrupt(struct conductor *c, int number) {
   if (c->phase == RUN_LOADING)
     conductor_quit(c);
   else if (c->phase != RUN_TEARDOWN)
-    cancel_all(c, SAMPLE_CANCELLED, "the run was interrupted");
+    cancel_all(c, SAMPLE_INCOMPLETE, "the run was interrupted");
   if (c->interrupts > 1) {
     tell_all(c, WORKER_ABORT);
     rescue_look(c);
@@ -569,6 +569,7 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   c->run.zero_ns = now(c);
   result->zero_wall_ns = clock_wall_ns();
   result->zero_ns = c->run.zero_ns;
+  log_set_zero(c->run.zero_ns);
   if (config->catch_signals)
     open_signals(c);
   loop_timer_set(c->run.loop, &c->progress_timer, now(c));

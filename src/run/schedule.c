@@ -115,6 +115,12 @@ double schedule_value(const struct schedule *s, double at_s) {
   return curve(s, at_s - s->warmup_s);
 }
 
+void schedule_session_name(uint64_t session, char out[32]) {
+  bool warm = session >= SCHEDULE_WARMUP_BASE;
+  snprintf(out, 32, "%s=%llu", warm ? "warm-up" : "session",
+           (unsigned long long)(warm ? session - SCHEDULE_WARMUP_BASE : session));
+}
+
 void schedule_describe(const struct schedule *s, char *out, size_t size) {
   char value[80], bound[80], warm[48] = "";
   double first = s->points[0].value, last = s->points[s->n_points - 1].value;

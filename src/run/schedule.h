@@ -54,6 +54,8 @@ void schedule_set_value(struct schedule *s, double value);
 void schedule_window(const struct schedule *s, uint64_t *start_ns, uint64_t *end_ns);
 /* Rate or users at a time since the load's start (0 behind the window's end). */
 double schedule_value(const struct schedule *s, double at_s);
+/* "session=5", or "warm-up=2": how logs call it. `out` has 32 bytes. */
+void schedule_session_name(uint64_t session, char out[32]);
 /* "closed load of 8 users, 300 s after 30 s of warm-up". */
 void schedule_describe(const struct schedule *s, char *out, size_t size);
 

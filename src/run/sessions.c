@@ -24,7 +24,9 @@ static void say_error(struct worker *w, const struct vu *vu) {
       return;
   if (w->n_seen_errors < ARRAY_LEN(w->seen_errors))
     w->seen_errors[w->n_seen_errors++] = hash;
-  log_error("script session=%llu %s", (unsigned long long)vu->session, text);
+  char name[32];
+  schedule_session_name(vu->session, name);
+  log_error("script %s %s", name, text);
 }
 
 static void free_slot(struct worker_slot *slot) {

@@ -223,6 +223,37 @@ int vu_new(struct state *s, const struct vu_start *start, struct vu **out, struc
   return 0;
 }
 
+/* ---- branches ---- */
+
+#define OWN_BRANCHES 999         /* of one user, whose numbers show the path */
+#define ODD_BRANCHES 1000000000u /* from here on they do not; up to INT32_MAX */
+
+static bool taken(const struct vu *root, uint32_t branch) {
+  for (size_t i = 0; i < root->n_odd_branches; i++)
+    if (root->odd_branches[i] == branch)
+      return true;
+  return false;
+}
+
+/* The path's hash. That two in a session are alike is very rare; then the later one moves on. */
+static uint32_t odd_branch(struct vu *root, uint32_t parent, uint32_t nth) {
+  uint64_t h = ((uint64_t)parent << 32 | nth) * UINT64_C(0x9E3779B97F4A7C15);
+  h = (h ^ h >> 32) * UINT64_C(0xD6E8FEB86659FD93);
+  uint32_t room = INT32_MAX - ODD_BRANCHES, branch = (uint32_t)((h >> 32) % room);
+  while (taken(root, ODD_BRANCHES + branch))
+    branch = (branch + 1) % room;
+  MEM_GROW(root->odd_branches, root->n_odd_branches, root->cap_odd_branches);
+  root->odd_branches[root->n_odd_branches++] = ODD_BRANCHES + branch;
+  return ODD_BRANCHES + branch;
+}
+
+uint32_t vu_new_branch(struct vu *vu) {
+  uint32_t nth = ++vu->branches, parent = vu->branch;
+  if (nth <= OWN_BRANCHES && parent < ODD_BRANCHES / (OWN_BRANCHES + 1))
+    return parent * (OWN_BRANCHES + 1) + nth;
+  return odd_branch(vu->root, parent, nth);
+}
+
 struct vu_task *vu_spawn(lua_State *L, struct vu *parent, int n_args) {
   struct state *s = parent->state;
   if (parent->depth >= VU_MAX_DEPTH) {
@@ -263,7 +294,7 @@ struct vu_task *vu_spawn(lua_State *L, struct vu *parent, int n_args) {
   vu->session = parent->session;
   vu->id = parent->id;
   vu->measured = parent->measured;
-  vu->branch = t->branch = ++vu->root->branches;
+  vu->branch = t->branch = vu_new_branch(parent);
   vu->parent_branch = (int32_t)parent->branch;
   vu->sched_ns = vu->due_ns = parent->due_ns;
   rng_split(parent->draws, &vu->rng);
@@ -422,6 +453,7 @@ static void free_vu(struct vu *vu) {
   vu_outcome_free(&vu->stop);
   value_free(&vu->tags);
   mem_free(vu->tags_json);
+  mem_free(vu->odd_branches);
   mem_free(vu->picks);
   shared_free(&vu->result);
   s->users--;

@@ -94,8 +94,10 @@ struct vu {
   /* identity and schedule, loop clock */
   uint64_t session;
   uint32_t id;
-  uint32_t branch, branches; /* branches: given out so far in the session (root) */
-  int32_t parent_branch;     /* −1 on the trunk */
+  uint32_t branch, branches; /* branches: given out so far by this user */
+  uint32_t *odd_branches;    /* of the session (root): numbers that show no path */
+  size_t n_odd_branches, cap_odd_branches;
+  int32_t parent_branch; /* −1 on the trunk */
   uint64_t sched_ns, start_ns;
   uint64_t due_ns; /* when what comes next is due: end of the last wait, plus sleeps */
   struct rng rng;
@@ -124,6 +126,12 @@ NODISCARD int vu_new(struct state *s, const struct vu_start *start, struct vu **
 /* Raises beyond VU_MAX_DEPTH. From a running parent: the top `n_args` + 1 values are a function and
  * its arguments behind the child itself. Replaces them by the task. */
 MAY_RAISE struct vu_task *vu_spawn(struct lua_State *L, struct vu *parent, int n_args);
+
+/* A new branch number, given out by this user. Numbers follow from who forks and in which order,
+ * whatever else runs meanwhile: the trunk gives 1, 2, 3 …, branch b gives b × 1000 + 1, + 2 …, so
+ * 2003 is the third of branch 2. Where that has no room (beyond 999 of one user, beyond three
+ * levels) it is a number from 10^9 on made of the path's hash. Unique in the session. */
+uint32_t vu_new_branch(struct vu *vu);
 
 /* ---- waiting, for bindings ---- */
 /* Raises unless the user may wait here; `what` names the method. Call before an operation starts.

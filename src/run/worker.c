@@ -188,10 +188,13 @@ void worker_session_began(struct vu *vu) {
     return;
   if (vu->measured && late_ns)
     recorder_start_lag(w->recorder, late_ns);
-  if (late_ns > LATE_NS && !__atomic_exchange_n(&w->run->said_late, true, __ATOMIC_RELAXED))
-    log_warn("the client does not keep up with the load: session %llu began %.1f s after it was "
-             "due; lower the rate, or use more --workers or another machine as well",
-             (unsigned long long)vu->session, (double)late_ns / 1e9);
+  if (late_ns <= LATE_NS || __atomic_exchange_n(&w->run->said_late, true, __ATOMIC_RELAXED))
+    return;
+  char name[32];
+  schedule_session_name(vu->session, name);
+  log_warn("the client does not keep up with the load: %s began %.1f s after it was due; lower the "
+           "rate, or use more --workers or another machine as well",
+           name, (double)late_ns / 1e9);
 }
 
 void worker_pick_done(struct worker *w, size_t replica) {

@@ -83,6 +83,17 @@ static void send_piece(struct delivery *d) {
   loop_timer_set(d->loop, &d->piece_timer, loop_now(d->loop) + d->plan.piece_delay_ns);
 }
 
+/* What was made during a stall keeps its pace, as from an engine that stood still: were it let out
+ * at once, it would be one burst. Sets the timer for what is to come. */
+static bool is_due(struct delivery *d, const struct delivery_event *e) {
+  uint64_t due = d->stall_over ? e->made_ns + d->plan.stall_ns : 0;
+  if (due <= loop_now(d->loop))
+    return true;
+  if (!d->stall_timer.slot)
+    loop_timer_set(d->loop, &d->stall_timer, due);
+  return false;
+}
+
 /* How many of the held events may go now: 0 = none yet. */
 static size_t releasable(struct delivery *d) {
   size_t n = d->n_held;
@@ -96,9 +107,9 @@ static size_t releasable(struct delivery *d) {
       return d->plan.coalesce > 1 ? d->plan.stall_after - d->released : 1;
   }
   size_t want = d->plan.coalesce > 1 ? d->plan.coalesce : 1;
-  if (n >= want)
-    return want;
-  return d->end ? n : 0;
+  if (n < want)
+    want = d->end ? n : 0;
+  return want && is_due(d, &d->held[want - 1]) ? want : 0;
 }
 
 static void release(struct delivery *d, size_t n) {
@@ -148,7 +159,8 @@ static void on_piece(struct loop_timer *t) {
 
 static void hold(struct delivery *d, const void *data, size_t len, enum truth_kind kind) {
   MEM_GROW(d->held, d->n_held, d->cap_held);
-  d->held[d->n_held++] = (struct delivery_event){(uint32_t)len, (uint8_t)kind};
+  d->held[d->n_held++] = (struct delivery_event){
+      .made_ns = loop_now(d->loop), .len = (uint32_t)len, .kind = (uint8_t)kind};
   buf_put(&d->held_bytes, data, len);
 }
 

@@ -21,6 +21,7 @@ enum delivery_state {
 enum delivery_end { DELIVERY_END_NONE, DELIVERY_END_OK, DELIVERY_END_CLOSE, DELIVERY_END_RESET };
 
 struct delivery_event {
+  uint64_t made_ns; /* when it was handed over */
   uint32_t len;
   uint8_t kind;
 };
@@ -40,7 +41,7 @@ struct delivery {
   struct delivery_event *held; /* not released yet */
   size_t n_held, cap_held;
   struct buf held_bytes, pieces; /* pieces: released, going out slowly */
-  bool stall_over;
+  bool stall_over;               /* from then on events go out as late as the stall was long */
   struct loop_timer stall_timer, piece_timer;
   bool record; /* keep the writes */
   struct truth_write *writes;

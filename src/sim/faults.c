@@ -175,8 +175,17 @@ static int set_key(unsigned key, const char *name, const char *text, struct faul
   }
 }
 
-static int parse_key(char *word, struct fault *f, unsigned *seen, struct err *err) {
-  const char *kind = kinds[f->kind].name;
+/* As it was written: "status", or the code that stands for it. `room` lives on. */
+static const char *shown_kind(const struct fault *f, bool by_code, char room[12]) {
+  if (!by_code)
+    return kinds[f->kind].name;
+  snprintf(room, 12, "%03u", f->code);
+  return room;
+}
+
+static int parse_key(char *word, struct fault *f, bool by_code, unsigned *seen, struct err *err) {
+  char room[12];
+  const char *kind = shown_kind(f, by_code, room);
   char *eq = strchr(word, '=');
   if (!eq)
     return err_set(err, ERR_INVALID, "fault %s: \"%s\" should be key=value", kind, word);
@@ -204,11 +213,13 @@ static int parse_key(char *word, struct fault *f, unsigned *seen, struct err *er
   return err_set(err, ERR_INVALID, "fault %s has no key %s; it takes%s", kind, word, list);
 }
 
-static int check_complete(const struct fault *f, unsigned seen, struct err *err) {
+static int check_complete(const struct fault *f, bool by_code, unsigned seen, struct err *err) {
   const struct kind_spec *k = &kinds[f->kind];
   for (size_t i = 0; i < ARRAY_LEN(key_names); i++)
     if (k->required & ~seen & 1u << i)
       return err_set(err, ERR_INVALID, "fault %s needs %s=…", k->name, key_names[i]);
+  if (by_code && (f->code < 400 || f->code > 599))
+    return err_set(err, ERR_INVALID, "fault %03u: it is no error status (400 to 599)", f->code);
   if (f->kind == FAULT_STATUS && (f->code < 400 || f->code > 599))
     return err_set(err, ERR_INVALID, "fault status: code=%u is no error status (400 to 599)",
                    f->code);
@@ -222,9 +233,10 @@ int faults_parse(const char *spec, struct fault *out, struct err *err) {
   if (!next_word(&spec, word, sizeof word))
     return err_set(err, ERR_INVALID, "a fault needs a kind, such as \"empty p=0.3\"");
   int rc = parse_kind(word, out, &seen, err);
+  bool by_code = out->kind == FAULT_STATUS && seen;
   while (!rc && next_word(&spec, word, sizeof word))
-    rc = parse_key(word, out, &seen, err);
-  return rc ? rc : check_complete(out, seen, err);
+    rc = parse_key(word, out, by_code, &seen, err);
+  return rc ? rc : check_complete(out, by_code, seen, err);
 }
 
 /* ---- writing ---- */

@@ -5,17 +5,20 @@
  *   reset [after=K]       RST after K events; K = 0 (the default): at once, nothing answered
  *   status code=N         an error reply at once; the code alone is a kind: "429 retry_after=2s"
  *   stall [after=K] [for=T]  after K events (0: before the headers) nothing more for T; without T
- *                         for ever
+ *                         for ever. Then the rest follows at its pace: every later event is T late
  *   empty                 200, text/event-stream, zero bytes
  *   only_done             200, text/event-stream, the end marker alone
  *   not_sse               200, text/html
  *   error [after=K]       an error event after K events, then the end marker
  *   bad_json [after=K]    event number K (from 0) carries half of its JSON
  *   truncated [after=K]   the body ends after K events without the end marker (default: all of
- * them) cut [after=K]         the same by closing the connection in the middle of the body slow
- * bytes=N delay=T  the answer in pieces of N bytes, T apart coalesce events=K     K events are held
- * and written together no_usage              usage is left out no_output             no content,
- * only role, finish, usage and end marker Keys of every kind but refuse: p=0..1 (default 1),
+ *                         them)
+ *   cut [after=K]         the same by closing the connection in the middle of the body
+ *   slow bytes=N delay=T  the answer in pieces of N bytes, T apart
+ *   coalesce events=K     K events are held and written together
+ *   no_usage              usage is left out
+ *   no_output             no content, only role, finish, usage and end marker
+ * Keys of every kind but refuse: p=0..1 (default 1),
  * count=N (at most N requests), path=/… (default: both generation endpoints). Events are SSE
  * events; a whole reply counts as one. Faults of one replica combine; of several that end the
  * answer the first in the list holds. Whether request number n is hit depends on (seed, fault's

@@ -335,6 +335,11 @@ static inline void encode_short(const struct bpe *b, struct bpe_scratch *s, cons
   out->n += m->n;
 }
 
+static void encode_long(const struct bpe *b, struct bpe_scratch *s, const char *piece, size_t len,
+                        const char *end, struct tokens_list *out);
+static void encode_medium(const struct bpe *b, struct bpe_scratch *s, const char *piece, size_t len,
+                          bool whole, const char *end, struct tokens_list *out);
+
 /* A piece or part that is not cut further; bytes may be read up to `end`. */
 static inline void encode_part(const struct bpe *b, struct bpe_scratch *s, const char *piece,
                                size_t len, bool whole, const char *end, struct tokens_list *out) {
@@ -349,6 +354,15 @@ static inline void encode_part(const struct bpe *b, struct bpe_scratch *s, const
     memcpy(copy, piece, len);
     encode_short(b, s, piece, len, whole, copy, out);
   }
+}
+
+/* A part that was cut out. */
+static inline void encode_cut_part(const struct bpe *b, struct bpe_scratch *s, const char *part,
+                                   size_t len, const char *end, struct tokens_list *out) {
+  if (len > MEMO_KEY && len <= LONG_KEY && s->memo_long)
+    encode_medium(b, s, part, len, false, end, out);
+  else
+    encode_part(b, s, part, len, false, end, out);
 }
 
 /* A long piece, cut where nothing can be merged across. A character without a token keeps its
@@ -372,13 +386,16 @@ static void encode_cut(const struct bpe *b, struct bpe_scratch *s, const char *t
     uint32_t cp = utf8_take(&p);
     bool known = sure || bpe_char_id(b, cp) != BPE_NONE;
     if (known && last_known && bpe_may_cut(b, last, cp, here)) {
-      encode_part(b, s, from, (size_t)(here - from), false, readable, out);
+      encode_cut_part(b, s, from, (size_t)(here - from), readable, out);
       from = here;
     }
     last = cp;
     last_known = known;
   }
-  encode_part(b, s, from, (size_t)(end - from), from == text, readable, out);
+  if (from == text) /* nothing to cut: the piece itself, which is no token */
+    encode_part(b, s, from, len, true, readable, out);
+  else
+    encode_cut_part(b, s, from, (size_t)(end - from), readable, out);
 }
 
 /* A piece longer than the first memo takes. */
@@ -390,22 +407,25 @@ static void encode_long(const struct bpe *b, struct bpe_scratch *s, const char *
     encode_part(b, s, piece, len, true, end, out);
 }
 
-/* The same for one that the second memo takes. */
+/* A piece or part that the second memo takes. */
 static void encode_medium(const struct bpe *b, struct bpe_scratch *s, const char *piece, size_t len,
-                          const char *end, struct tokens_list *out) {
+                          bool whole, const char *end, struct tokens_list *out) {
   uint64_t key[4] = {0};
   memcpy(key, piece, len);
-  key[3] |= (uint64_t)len << 56;
+  key[3] |= (uint64_t)(len | (whole || !b->ignore_merges ? 0 : 0x80)) << 56;
   uint64_t hash = (key[0] * 3 ^ key[1] * 5 ^ key[2] * 7 ^ key[3]) * UINT64_C(0x9e3779b97f4a7c15);
   struct memo_long *m = &s->memo_long[hash >> (64 - LONG_BITS)];
+  tokens_list_reserve(out, len + 7);
   if (memcmp(m->key, key, sizeof key) == 0) {
-    tokens_list_reserve(out, 7);
     memcpy(out->ids + out->n, m->ids, sizeof m->ids);
     out->n += m->n;
     return;
   }
   size_t before = out->n;
-  encode_long(b, s, piece, len, end, out);
+  if (whole)
+    encode_long(b, s, piece, len, end, out);
+  else
+    encode_fresh(b, s, piece, len, false, out);
   if (out->n - before > 7)
     return;
   memcpy(m->key, key, sizeof key);
@@ -418,7 +438,7 @@ static inline void encode_piece(const struct bpe *b, struct bpe_scratch *s, cons
   if (len <= MEMO_KEY)
     encode_part(b, s, piece, len, true, end, out);
   else if (len <= LONG_KEY && s->memo_long)
-    encode_medium(b, s, piece, len, end, out);
+    encode_medium(b, s, piece, len, true, end, out);
   else
     encode_long(b, s, piece, len, end, out);
 }

@@ -213,6 +213,13 @@ static inline void jstep(struct jst *st) {
   if (!st->steps_left--)
     jlimit(st, "it runs too long");
 }
+/* Work that grows with a text's length counts as steps too. */
+static inline void jwork(struct jst *st, size_t bytes) {
+  uint64_t steps = bytes / 256;
+  if (steps > st->steps_left)
+    jlimit(st, "it runs too long");
+  st->steps_left -= steps;
+}
 static inline void jenter(struct jst *st) {
   if (++st->depth > JDEPTH_MAX)
     jraise(st, "RecursionError", "maximum recursion depth exceeded");
@@ -454,6 +461,8 @@ struct jv jstrip(struct jst *st, struct jv s, struct jv chars, bool left, bool r
 struct jv jreplace(struct jst *st, struct jv s, struct jv old, struct jv new, int64_t count);
 struct jlist *jsplit_space(struct jst *st, struct jv s, int64_t max);
 struct jlist *jsplit(struct jst *st, struct jv s, struct jv sep, int64_t max, bool right);
+/* The last place of `needle` (n > 0 bytes) in p[0..len), NULL when there is none. */
+const char *jfind_last(struct jst *st, const char *p, size_t len, const char *needle, size_t n);
 struct jlist *jsplit_lines(struct jst *st, struct jv s, bool keep);
 struct jv jjoin(struct jst *st, struct jv sep, struct jlist *parts); /* all str; plain str */
 bool jis_class(struct jst *st, struct jv s, const char *which);      /* "isalpha" … */

@@ -95,10 +95,12 @@ struct jnode {
   uint8_t kind, op, ctx;
   bool recursive, scoped, required, extended;
   bool catch_kwargs, catch_varargs, uses_caller, explicit_caller;
-  bool toplevel; /* assignments here are seen by macros and blocks through the context */
-  bool folded;   /* N_GETITEM with a slice: see jinja_scope.c, bind_constant */
-  bool no_inf;   /* a folded constant that Jinja2 writes into its Python by repr */
-  bool only_key; /* N_GETATTR: no object has a method of that name */
+  bool toplevel;    /* assignments here are seen by macros and blocks through the context */
+  bool folded;      /* N_GETITEM with a slice: see jinja_scope.c, bind_constant */
+  bool no_inf;      /* a folded constant that Jinja2 writes into its Python by repr */
+  bool only_key;    /* N_GETATTR: no object has a method of that name */
+  uint8_t constant; /* jinja_scope.c's memory of is_constant: 0 not asked, 1 no, 2 yes */
+  uint16_t height;  /* of an expression's tree */
   uint32_t line;
   const struct jname *name;
   struct jnode *a, *b, *c;

@@ -296,6 +296,7 @@ static int64_t position(struct jv key, size_t n) {
 }
 
 static struct jv char_at(struct jst *st, struct jv s, struct jv key) {
+  jwork(st, s.len);
   int64_t i = position(key, jchars(st, s));
   if (i < 0)
     return (struct jv){.type = J_MISSING};
@@ -414,6 +415,8 @@ struct jv jslice_of(struct jst *st, struct jv obj, struct jv start, struct jv st
                     struct jv step) {
   if (obj.type == J_UNDEF)
     jundef_fail(st, obj);
+  if (obj.type == J_STR)
+    jwork(st, obj.len);
   if (obj.type == J_STR)
     return slice_str(st, obj, slice_bounds(st, start, stop, step, (int64_t)jchars(st, obj)));
   if (jis_dict(obj))

@@ -128,6 +128,8 @@ static struct jv eval_method(struct jst *st, const struct jnode *n) {
   struct jargs args;
   jeval_args(st, n, MISSING, &args);
   st->line = n->line;
+  if (obj.type == J_STR)
+    jwork(st, obj.len);
   /* what args points to is in the arena */
   return def->call(st, obj, &args); // cppcheck-suppress returnDanglingLifetime
 }
@@ -137,6 +139,8 @@ static struct jv eval_function(struct jst *st, const struct jnode *n) {
   struct jargs args;
   jeval_args(st, n, MISSING, &args);
   st->line = n->line;
+  if (v.type == J_STR)
+    jwork(st, v.len);
   if (!n->function)
     jraise(st, "TemplateRuntimeError", "No %s named '%.*s' found.",
            n->kind == N_FILTER ? "filter" : "test", (int)(n->value.len > 80 ? 80 : n->value.len),

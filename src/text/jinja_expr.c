@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#define HEIGHT_MAX 1000 /* `a + a + …` grows to the left without nesting in the source */
+
 static struct jnode *parse_or(struct jparser *p);
 static struct jnode *parse_unary(struct jparser *p, bool with_filter);
 static struct jnode *parse_postfix(struct jparser *p, struct jnode *node);
@@ -14,8 +16,12 @@ static struct jnode *parse_postfix(struct jparser *p, struct jnode *node);
 static struct jnode *pair(struct jparser *p, enum jkind kind, uint32_t line, struct jnode *a,
                           struct jnode *b) {
   struct jnode *n = jnode_new(p, kind, line);
+  uint16_t left = a ? a->height : 0, right = b ? b->height : 0;
   n->a = a;
   n->b = b;
+  n->height = (uint16_t)((left > right ? left : right) + 1);
+  if (n->height > HEIGHT_MAX)
+    jparse_fail(p, line, "an expression of more than %d steps", HEIGHT_MAX);
   return n;
 }
 

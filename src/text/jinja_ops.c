@@ -158,6 +158,8 @@ bool jequal(struct jst *st, struct jv a, struct jv b) {
     return jnumber_cmp(st, a, b) == 0;
   bool equal = false;
   jenter(st);
+  if (a.type == J_STR && b.type == J_STR && a.len == b.len)
+    jwork(st, a.len);
   if (a.type == J_STR && b.type == J_STR)
     equal = jstr_eq(st, a, b);
   else if ((jis_list(a) && jis_list(b)) || (a.type == J_TUPLE && b.type == J_TUPLE))
@@ -280,6 +282,7 @@ bool jcontains(struct jst *st, struct jv container, struct jv item) {
              jtype_name(item));
     if (!item.len)
       return true;
+    jwork(st, container.len);
     return item.len <= container.len &&
            memmem(jbytes(st, container), container.len, jbytes(st, item), item.len);
   }

@@ -54,13 +54,11 @@ static bool child_is_constant(void *user, struct jnode *child) {
 
 /* Whether Jinja2 would work the expression out while it compiles. */
 static bool is_constant(struct jnode *n) {
-  switch (n->kind) {
-  case N_NAME:
-  case N_CALL:
-    return false;
-  default:
-    return jchildren(n, child_is_constant, NULL);
-  }
+  if (n->constant)
+    return n->constant == 2;
+  bool yes = n->kind != N_NAME && n->kind != N_CALL && jchildren(n, child_is_constant, NULL);
+  n->constant = yes ? 2 : 1;
+  return yes;
 }
 
 /* Jinja2 folds constants by other means than it runs them: there a slice of something that has

@@ -160,8 +160,7 @@ static int64_t find(struct jst *st, struct jv self, const struct jargs *args, co
   else if (!last)
     at = memmem(p + from, to - from, needle, n);
   else
-    for (size_t i = to - from >= n ? to - n + 1 : from; i-- > from && !at;)
-      at = memcmp(p + i, needle, n) ? NULL : p + i;
+    at = jfind_last(st, p + from, to - from, needle, n);
   return at ? (int64_t)jchars(st, jsub(st, self, 0, (size_t)(at - p))) : -1;
 }
 

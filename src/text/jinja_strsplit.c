@@ -73,11 +73,14 @@ static struct jlist *rsplit_space(struct jst *st, struct jv s, int64_t max) {
   return l;
 }
 
-/* The last place of `needle` in p[0..len), NULL when there is none. */
-static const char *find_last(const char *p, size_t len, const char *needle, size_t n) {
-  for (size_t i = len >= n ? len - n + 1 : 0; i-- > 0;)
-    if (p[i] == *needle && !memcmp(p + i, needle, n))
+const char *jfind_last(struct jst *st, const char *p, size_t len, const char *needle, size_t n) {
+  for (size_t i = len >= n ? len - n + 1 : 0; i-- > 0;) {
+    if (p[i] != *needle)
+      continue;
+    jwork(st, n + 64);
+    if (!memcmp(p + i, needle, n))
       return p + i;
+  }
   return NULL;
 }
 
@@ -91,8 +94,8 @@ struct jlist *jsplit(struct jst *st, struct jv s, struct jv sep, int64_t max, bo
   size_t from = 0, to = s.len;
   while (max < 0 || (int64_t)l->n < max) {
     jstep(st);
-    const char *at =
-        right ? find_last(p, to, needle, sep.len) : memmem(p + from, to - from, needle, sep.len);
+    const char *at = right ? jfind_last(st, p, to, needle, sep.len)
+                           : memmem(p + from, to - from, needle, sep.len);
     if (!at)
       break;
     size_t i = (size_t)(at - p);

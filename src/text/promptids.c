@@ -65,6 +65,18 @@ static void trunk_change(struct promptids_trunk **at, size_t each, size_t keep, 
   t->n = keep + n;
 }
 
+/* The same, but of the n items those that are there already count as kept: so what only grows is
+ * never copied. Returns how many are kept in all. */
+static size_t trunk_grow(struct promptids_trunk **at, size_t each, size_t have, size_t keep,
+                         const void *items, size_t n) {
+  size_t same = 0, most = have - keep < n ? have - keep : n;
+  const char *new = items;
+  while (same < most && memcmp((*at)->data + (keep + same) * each, new + same *each, each) == 0)
+    same++;
+  trunk_change(at, each, keep + same, n > same ? new + same *each : NULL, n - same);
+  return keep + same;
+}
+
 /* ---- marks ---- */
 
 struct mark {
@@ -200,10 +212,9 @@ static void keep_parts(struct promptids *p, size_t kept) {
 }
 
 static void commit(struct promptids *p, size_t kept, const uint32_t *ids, size_t n) {
-  keep_parts(p, kept);
-  trunk_change(&p->ids, sizeof *ids, kept, ids, n);
+  p->kept = trunk_grow(&p->ids, sizeof *ids, p->n, kept, ids, n);
+  keep_parts(p, p->kept);
   p->n = kept + n;
-  p->kept = kept;
 }
 
 static void commit_text(struct promptids *p, size_t keep, const char *text, size_t len) {
@@ -246,7 +257,7 @@ int promptids_set_text(struct promptids *p, struct promptids_memo *m, const char
   if (rc)
     return rc;
   commit(p, kept, m->ids.ids, m->ids.n);
-  trunk_change(&p->marks, sizeof *m->marks, keep_marks, m->marks, m->n_marks);
+  trunk_grow(&p->marks, sizeof *m->marks, p->n_marks, keep_marks, m->marks, m->n_marks);
   p->n_marks = keep_marks + m->n_marks;
   commit_text(p, common, text, len);
   return 0;

@@ -98,7 +98,7 @@ def first_byte(ctx):
                 late = [(row["t"]["first_byte"] + zero - stamps[row["session"]][0]) / 1e3 for row in r.rows()]
                 p50.append(quantile(late, 0.5))
                 p99.append(quantile(late, 0.99))
-                own.append((r.check("measurement_error_p99") or 0) * 1e6)
+                own.append((r.check("read_lag_p99") or 0) * 1e6)
         case = f"{streams} stream{'s' if streams > 1 else ''} together"
         ctx.add("first_byte", f"{case}, p50", p50, "µs", "<=", 10, note=f"n={streams * rounds} each")
         ctx.add("first_byte", f"{case}, p99", p99, "µs", "<=", 50,

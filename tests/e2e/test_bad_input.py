@@ -43,7 +43,11 @@ def test_missing_file(work):
 
 
 def test_missing_module(work):
-    refused(work, "require 'my_toolz'\n", "my_toolz", "s.lua:1:")
+    result = refused(work, "require 'my_toolz'\n", "my_toolz", "s.lua:1:")
+    assert "package.preload" not in result.err, result.err
+    work.write("lib/my_tools.lua", "return {}\n")
+    refused(work, "require 'my_toolz'\n", "did you mean 'my_tools'?")
+    refused(work, "require 'perigee.chatt'\n", "did you mean 'perigee.chat'?")
 
 
 def test_no_plan(work):
@@ -72,7 +76,8 @@ def test_bad_quantity(work):
 
 
 def test_unknown_metric(work):
-    refused(work, PLAN % '  expect = { "tttf p95 < 400ms" },\n', "tttf", "ttft")
+    for word in ("tttf", "TTFT"):
+        refused(work, PLAN % f'  expect = {{ "{word} p95 < 400ms" }},\n', word, '(did you mean "ttft"?)')
 
 
 def test_bad_expectation(work):
@@ -88,6 +93,18 @@ def test_unknown_option(work):
     result = work.perigee("run", "s.lua", *RELAXED, "--replicas", "http://127.0.0.1:1")
     eq(result.status, 2)
     has(result.err, "--replica")
+
+
+def test_unknown_options_are_told_in_one_style(work):
+    for command in re.findall(r"(?m)^  ([a-z]+)  ", work.perigee("--help").out):
+        if command == "help":
+            continue
+        for word, near in (("--hepl", " (did you mean --help?)"), ("--zzzzzzzzzz", "")):
+            result = work.perigee(command, word)
+            eq((result.status, result.out), (2, ""), f"{command} {word}")
+            eq(result.err, f"perigee {command}: unknown option {word}{near}; see `perigee {command} --help`\n")
+    for args in (("version", "foo"), ("--version", "foo"), ("help", "run", "sim")):
+        eq(work.perigee(*args).status, 2, str(args))
 
 
 def test_unknown_parameter(work):
@@ -354,14 +371,14 @@ def test_options_name_themselves_what_was_given_and_what_is_allowed(work):
     work.write("t.lua", one_turn().replace("perigee.plan {", 'perigee.plan { target = "http://127.0.0.1:1",'))
     os.mkdir(os.path.join(work.path, "folder"))
     cases = [
-        (("--workers", "0"), '--workers: "0" is not a whole number (1 to 1024)'),
-        (("--workers", "1025"), '--workers: "1025"'), (("--workers", "2s"), '--workers: "2s"'),
-        (("--workers", "-1"), '--workers: "-1"'), (("--workers", "two"), '--workers: "two"'),
-        (("--workers", "1e99"), '--workers: "1e99"'), (("--workers", "1.5"), '--workers: "1.5"'),
-        (("--sim", "0"), '--sim: "0" is not a whole number (1 to 4096)'), (("--sim", "5000"), '--sim: "5000"'),
-        (("--seed", "-1"), '--seed: "-1" is not a whole number (0 or more)'), (("--seed", "1e30"), '--seed: "1e30"'),
-        (("--runaway", "0"), '--runaway: "0" is not a time'), (("--runaway", "5%"), '--runaway: "5%" is not a time'),
-        (("--runaway", "-2s"), '--runaway: "-2s"'), (("--runaway", "99d"), "(1.00 ms to 24h 00m)"),
+        (("--workers", "0"), '--workers: 0 is out of range (1 to 1024)'),
+        (("--workers", "1025"), '--workers: 1025 is out of range (1 to 1024)'), (("--workers", "2s"), '--workers: "2s"'),
+        (("--workers", "-1"), '--workers: -1 is out of range'), (("--workers", "two"), '--workers: "two"'),
+        (("--workers", "1e99"), '--workers: 1e99 is out of range'), (("--workers", "1.5"), '--workers: "1.5" is not a whole number (1 to 1024)'),
+        (("--sim", "0"), '--sim: 0 is out of range (1 to 4096)'), (("--sim", "5000"), '--sim: 5000 is out of range (1 to 4096)'),
+        (("--seed", "-1"), '--seed: -1 is out of range (0 or more)'), (("--seed", "1e30"), '--seed: 1e30 is out of range (0 to 9007199254740992)'),
+        (("--runaway", "0"), '--runaway: 0 is out of range (1.00 ms to 24h 00m)'), (("--runaway", "5%"), '--runaway: "5%" is not a time'),
+        (("--runaway", "-2s"), '--runaway: -2s is out of range'), (("--runaway", "99d"), "(1.00 ms to 24h 00m)"),
         (("--limit", "foo"), 'unknown check "foo"; there are schedule_lag_p99, wake_lag_p99'),
         (("--limit", "wake_lag=1"), "did you mean wake_lag_p99?"),
         (("--limit", "wake_lag_p99"), "is not CHECK=VALUE"), (("--limit", "wake_lag_p99=5%"), "a time"),

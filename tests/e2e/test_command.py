@@ -16,7 +16,7 @@ from harness import PERIGEE, RELAXED, SANITIZED, eq, has, main, matches, one_tur
 
 # What the binary itself says that there is: a new command is tested by being there.
 COMMANDS = re.findall(r"(?m)^  ([a-z]+)  ", subprocess.run([PERIGEE, "--help"], capture_output=True, text=True, check=True).stdout)
-COMMANDS.remove("version")
+COMMANDS.remove("help")
 
 
 def test_help_in_every_form(work):
@@ -56,6 +56,50 @@ def test_scenarios_by_name(work):
         result = work.perigee("run", name)
         eq(result.status, 2)
         has(result.err, f"there is no file {name} and no scenario of that name{near}; see `perigee list`")
+
+
+def test_shipped_scenarios_from_any_folder(work):
+    """Beside the binary: in the tree that it was built in, and where `make install` puts them."""
+    from harness import ROOT
+    elsewhere = os.path.join(work.path, "elsewhere")
+    os.makedirs(elsewhere)
+    for tree, binary, scenarios in (("tree", "build/perigee", "scenarios"), ("prefix", "bin/perigee", "share/perigee/scenarios")):
+        binary, scenarios = os.path.join(work.path, tree, binary), os.path.join(work.path, tree, scenarios)
+        os.makedirs(os.path.dirname(binary))
+        shutil.copy(PERIGEE, binary)
+        shutil.copytree(os.path.join(ROOT, "scenarios"), scenarios)
+
+        def command(*args, folder=elsewhere):
+            return subprocess.run([binary, *args], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+        for name in os.listdir(scenarios):
+            if name.endswith(".lua"):
+                done = command("run", name[:-4], "--plan")
+                eq((done.returncode, done.stderr), (0, ""), name)
+                has(done.stdout, os.path.join(scenarios, name) + ": ")
+                has(command("list").stdout, os.path.join(scenarios, name) + "  ")
+        done = command("run", "chat_multi_trun")
+        eq(done.returncode, 2)
+        has(done.stderr, "(did you mean chat_multi_turn?)")
+        if tree == "tree":
+            listed = command("list", folder=os.path.join(work.path, tree)).stdout
+            eq(listed.count("chat_multi_turn"), 1, "what is found first hides the other")
+
+
+def test_perigee_path_has_scenarios(work):
+    work.write("mine/own_one.lua", one_turn())
+    for path in ("mine", "nosuch:mine", "mine/?.lua;nosuch"):
+        eq(work.perigee("run", "own_one", "--plan", env={"PERIGEE_PATH": path}).status, 0, path)
+        has(work.perigee("list", env={"PERIGEE_PATH": path}).out, "mine/own_one.lua")
+
+
+def test_lua_from_a_pipe_fails_with_its_script(work):
+    for text, status, said in (('error("x")\n', 1, "stdin:1: x"), ("x = = 1\n", 1, "unexpected symbol"), ("print(1 + 1)\n", 0, ""),
+                               ('error("x")\nprint("goes on")\n', 1, "stdin:1: x")):
+        done = subprocess.run([PERIGEE, "lua"], cwd=work.path, input=text, capture_output=True, text=True, check=False, timeout=60)
+        eq(done.returncode, status, text)
+        has(done.stderr, said)
+    eq(done.stdout, "goes on\n")
 
 
 def test_version_names_the_libraries(work):
@@ -113,7 +157,7 @@ def test_closed_standard_descriptors(work):
         folder = os.path.join(base, os.listdir(base)[0])
         with open(os.path.join(folder, "log.txt"), encoding="utf-8") as f:
             log = f.read()
-        eq(sorted(set(log.split("\n"))), ["", "said"], f"closed: {fds}: log.txt")
+        eq(sorted(set(re.sub(r"(?m)^\[\d+\.\d{3}\] ", "", log).split("\n"))), ["", "said"], f"closed: {fds}: log.txt")
         with open(os.path.join(folder, "samples.jsonl"), encoding="utf-8") as f:
             rows = f.read().splitlines()
         eq(len(rows), 4, f"closed: {fds}")
@@ -442,6 +486,49 @@ def test_staged_faults_say_so(work):
     result = work.perigee("run", "s.lua", *RELAXED, "--fault", "429 count=1", "--limit", "loop_lag_p99=0")
     eq(result.status, 98)
     assert "Faults are staged" not in result.out, "a check that faults have no part in"
+
+
+def test_the_instant_profile_says_so(work):
+    work.write("s.lua", one_turn(2, 20))
+    result = work.perigee("run", "s.lua", *RELAXED, "--profile", "instant", "--limit", "coalesced_events=0")
+    eq(result.status, 98, result.out)
+    has(" ".join(result.out.split()), "--profile instant is for the speed of the client, not for figures: its events come together, and "
+        "that makes a run not valid by design; --limit coalesced_events=100% would allow it.")
+    result = work.perigee("run", "s.lua", *RELAXED, "--profile", "instant", "--limit", "coalesced_events=100%")
+    eq(result.status, 0, result.out)
+
+
+def test_the_plans_name_and_the_sessions_in_the_log(work):
+    work.write("s.lua", """local perigee = require "perigee"
+return perigee.plan {
+  name = "my plan", description = "says when",
+  load = perigee.closed { users = 1, warmup = "300ms", duration = "300ms" },
+  session = function(vu) vu:log("here") vu:sleep(0.2) end,
+}
+""")
+    result = work.perigee("run", "s.lua", *RELAXED)
+    eq(result.status, 0, result.err)
+    has(result.out, "s.lua: my plan, says when")
+    with open(os.path.join(result.folder, "log.txt"), encoding="utf-8") as f:
+        lines = f.read().splitlines()
+    stamps = []
+    for line in lines:
+        matches(line, r"^\[\d+\.\d{3}\] (session|warm-up)=\d here$")
+        stamps.append(float(line[1:line.index("]")]))
+    eq(lines[0].split("] ")[1], "warm-up=0 here")
+    assert any("] session=0 here" in line for line in lines), lines
+    assert stamps == sorted(stamps) and stamps[-1] < 30, stamps
+
+
+def test_a_stall_is_no_burst(work):
+    work.write("s.lua", one_turn(2, 20))
+    result = work.perigee("run", "s.lua", *RELAXED, "--profile", "fixed", "--sim-set", "ttft=5ms", "--sim-set", "itl=10ms",
+                          "--fault", "stall after=5 for=200ms")
+    for row in result.rows:
+        eq(row["error"], None)
+        assert row["t"]["last_token"] - row["t"]["first_token"] >= 330e6, row["t"]
+    share = {c["name"]: c for c in result.summary["checks"]}["coalesced_events"]["figure"]
+    assert share <= 0.05, share
 
 
 main(globals())

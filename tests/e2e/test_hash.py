@@ -37,6 +37,19 @@ def test_ways_in(work):
     eq(hash_of(stdin=b""), "")
 
 
+def test_less_than_a_block_is_told(work):
+    for args, said in ((("1", "2", "3"), "the input (3 tokens) is shorter than one block (16); --block-size N sets it"),
+                       (("--event", "--block-size", "5", "1", "2", "3"), "the input (3 tokens) is shorter than one block (5)"),
+                       (("--json", "1"), None), (("--block-size", "1", "1"), None)):
+        done = subprocess.run([PERIGEE, "hash", *args], input=b"", capture_output=True, timeout=60)
+        eq(done.returncode, 0, str(args))
+        if said:
+            eq(done.stdout, b"")
+            has(done.stderr.decode(), "perigee hash: no hash: " + said)
+        else:
+            eq(done.stderr, b"")
+
+
 def test_text_is_read_byte_for_byte(work):
     text = "a\n\u00e9\0b\n".encode()
     args = ["--scheme", "aibrix-xxh64", "--param", "seed=0", "--block-size", "1", "--text"]

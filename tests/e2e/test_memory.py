@@ -100,7 +100,7 @@ return perigee.plan {
             time.sleep(0.02)
         result = work.finish(process, 60)
     eq(result.status, 98, result.err)
-    matches(result.err, r"the client does not keep up with the load: session \d+ began 1\.\d s after it was due")
+    matches(result.err, r"the client does not keep up with the load: session=\d+ began 1\.\d s after it was due")
     matches(result.err, r"\d+ sessions were due and never began")
     schedule = next(c for c in result.summary["checks"] if c["name"] == "schedule_lag_p99")
     eq(schedule["ok"], False)

@@ -170,4 +170,14 @@ def test_few_sessions_leave_replicas_out_by_chance(work):
     eq(result.summary["placements"], {"n": 3, "of": "sessions"})
 
 
+def test_tags_that_all_requests_have_alike_take_no_place(work):
+    tags = "for i = 1, 9 do vu:tag('a' .. i, 'same') end vu:tag('zz', vu.session % 2) "
+    work.write("s.lua", plan(sessions=4).replace("local conv", tags + "local conv"))
+    result = work.perigee("run", "s.lua", *RELAXED)
+    eq(sorted({t["value"] for t in result.summary["tags"] if t["tag"] == "zz"}), ["0", "1"])
+    eq(result.summary["tags_left_out"], ["a9"])
+    has(result.report(), "The same for all requests: a1 = same,")
+    has(result.report(), "a9 | (left out:")
+
+
 main(globals())

@@ -352,4 +352,30 @@ def test_expectations_see_what_the_summary_says(work):
     eq([(t["turn"], t["from"], t["to"]) for t in result.summary["turns"]], [("1", 1, 1), ("2", 2, 2), ("3–4", 3, 4)])
 
 
+def test_a_failure_has_its_response(work):
+    work.write("s.lua", """local perigee, chat = require "perigee", require "perigee.chat"
+local function said(what, class, detail, r)
+  return ("%s: %s, status %s, retry after %s, %s %s"):format(what, class, r.status, r.retry_after, r.headers["retry-after"],
+    r.headers["content-type"])
+end
+return perigee.plan {
+  load = perigee.closed { users = 1, sessions = 1 },
+  session = function(vu)
+    local conv = chat.new(vu, { max_tokens = 4 })
+    conv:user "hi"
+    local _, class, detail, response = conv:try_send()
+    vu:log(said("try_send", class, detail, response))
+    local ok, err = pcall(conv.send, conv)
+    vu:log(said("send", err.class, err.detail, err.response), ok, tostring(err) ~= "")
+    _, class, detail, response = vu:try_http { url = "http://127.0.0.1:1/" }
+    vu:log(class, response.status, next(response.headers))
+  end,
+}
+""")
+    result = work.perigee("run", "s.lua", *RELAXED, "--fault", "429 retry_after=2s", "--limit", "empty_200=100%")
+    has(result.err, "try_send: http_429, status 429, retry after 2.0, 2 application/json")
+    has(result.err, "send: http_429, status 429, retry after 2.0, 2 application/json false true")
+    has(result.err, "session=0 connect nil nil")
+
+
 main(globals())

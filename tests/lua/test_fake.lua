@@ -86,4 +86,19 @@ describe("the fake virtual user", function()
     expect(vu.logs):eq { "shared" }
     expect(function() test.session {} end):errors "a plan with a session is expected"
   end)
+
+  it("has the response of a scripted failure", function()
+    local chat = require "perigee.chat"
+    local vu = test.vu { replies = { { class = "http_429", status = 429, retry_after = 2, headers = { ["x-a"] = "b" } },
+      { class = "connect" }, { class = "http_5xx", status = 503 } } }
+    local conv = chat.new(vu, { max_tokens = 4 })
+    conv:user "hi"
+    local reply, class, detail, response = conv:try_send()
+    expect({ reply = reply, class = class, detail = detail, response = response }):eq { class = "http_429",
+      detail = "a scripted failure", response = { status = 429, retry_after = 2, headers = { ["x-a"] = "b" } } }
+    expect((select(4, conv:try_send()))):eq { headers = {} }
+    local ok, err = pcall(conv.send, conv)
+    expect(ok):eq(false)
+    expect(err.response.status):eq(503)
+  end)
 end)

@@ -18,7 +18,7 @@ describe("hash.read_args", function()
       local _, text = hash.read_args { ... }
       return text
     end
-    expect(message "--sheme"):eq "unknown option --sheme (did you mean --scheme?)"
+    expect(message "--sheme"):eq "unknown option --sheme (did you mean --scheme?); see `perigee hash --help`"
     expect(message "--zzzzzzzzz"):eq "unknown option --zzzzzzzzz; see `perigee hash --help`"
     expect(message "-x"):eq "unknown option -x; see `perigee hash --help`"
     expect(message "--scheme"):eq "--scheme needs a value"
@@ -38,6 +38,12 @@ describe("hash.read_ids", function()
   it("names the token that is none", function()
     local _, message = hash.read_ids "1 two"
     expect(message):contains 'token 2 is "two", not a whole number'
+    _, message = hash.read_ids("nofile.json", true)
+    expect(message):contains 'token 1 is "nofile.json", not a whole number; a file? perigee hash <nofile.json'
+    _, message = hash.read_ids "nofile.json"
+    expect(message:find("a file?", 1, true)):is_nil()
+    _, message = hash.read_ids("1.5", true)
+    expect(message:find("a file?", 1, true)):is_nil()
     _, message = hash.read_ids "[1, 2.5]"
     expect(message):eq "token 2 of the list is no whole number"
     _, message = hash.read_ids "[1, 2"

@@ -19,6 +19,8 @@ describe("list", function()
   it("knows a scenario by what it returns", function()
     expect(list.describe "--- One line.\nlocal x\nreturn perigee.plan {\n}"):eq { kind = "plan",
       description = "One line." }
+    expect(list.describe "--- One line. \nreturn perigee.plan {\n  description = \"what it does \",\n}"):eq {
+      kind = "plan", description = "what it does" }
     expect(list.describe "return perigee.compare {}"):eq { kind = "compare", description = "" }
     expect(list.describe "local lib = {}\nreturn lib"):is_nil()
     expect(list.describe "return perigee.version"):is_nil()
@@ -29,9 +31,9 @@ describe("list", function()
     for _, s in ipairs(list.find { "scenarios" }) do
       found[s.path] = s.description
     end
-    expect(found["scenarios/tuning_loop.lua"]):contains "A small loop to tune with"
-    expect(found["scenarios/chat_multi_turn.lua"]):contains "Chat with a shared system prompt"
-    expect(found["scenarios/tool_loop_branching.lua"]):contains "A coding agent"
+    expect(found["scenarios/tuning_loop.lua"]):contains "one setting, seen through its expectations"
+    expect(found["scenarios/chat_multi_turn.lua"]):contains "chat with a shared system prompt"
+    expect(found["scenarios/tool_loop_branching.lua"]):contains "a coding agent"
     expect(found["scenarios/lib/coding_tools.lua"]):is_nil()
   end)
 
@@ -48,10 +50,28 @@ describe("list", function()
     expect(rows[1].kind):eq "plan"
   end)
 
+  it("ends no line with blanks", function()
+    local core = require "perigee.core"
+    local folder = os.tmpname()
+    os.remove(folder)
+    assert(core.make_folder(folder))
+    for name, text in pairs { ["plain.lua"] = "return perigee.plan {}", ["told.lua"] = "--- Told.\nreturn perigee.plan {}" } do
+      local file <close> = assert(io.open(folder .. "/" .. name, "w"))
+      file:write(text)
+    end
+    local status, said = command(folder)
+    for _, name in ipairs { "plain.lua", "told.lua" } do
+      os.remove(folder .. "/" .. name)
+    end
+    os.remove(folder)
+    expect(status):eq(0)
+    expect(said):eq(("%s/plain.lua\n%s/told.lua   Told.\n"):format(folder, folder))
+  end)
+
   it("refuses bad usage", function()
     local status, said = command "--jsn"
     expect(status):eq(2)
-    expect(said):contains "unknown option --jsn"
+    expect(said):eq "perigee list: unknown option --jsn (did you mean --json?); see `perigee list --help`\n"
     status, said = command "no/such/folder"
     expect(status):eq(2)
     expect(said):contains "No such file or directory"

@@ -23,7 +23,7 @@ describe("render.read_args", function()
     expect(refused("--template")):eq "--template needs a value"
     expect(refused("--template=")):eq "--template needs a value"
     expect(refused("--json=1", "--template=t")):eq "--json takes no value"
-    expect(refused("--tool", "x")):eq "unknown option --tool (did you mean --tools?)"
+    expect(refused("--tool", "x")):eq "unknown option --tool (did you mean --tools?); see `perigee render --help`"
     expect(refused("--zzzzzzzzzzz")):eq "unknown option --zzzzzzzzzzz; see `perigee render --help`"
     expect(refused("--template=t", "a", "b")):eq "one FILE at a time, not a and b"
     expect(refused("--template=t", "--continue-final-message", "--no-generation-prompt"))

@@ -24,6 +24,17 @@ local function failure(fn)
 end
 
 describe("the command", function()
+  it("refuses files that are not there, and options that are none", function()
+    local said, stderr = {}, io.stderr
+    io.stderr = { write = function(_, ...) said[#said + 1] = table.concat { ... } end } -- luacheck: ignore
+    local missing, unknown = test.main { "/no/such_spec.lua" }, test.main { "--stres" }
+    io.stderr = stderr -- luacheck: ignore
+    expect(missing):eq(2)
+    expect(unknown):eq(2)
+    expect(table.concat(said)):eq("perigee test: /no/such_spec.lua: No such file or directory\n"
+      .. "perigee test: unknown option --stres (did you mean --stress?); see `perigee test --help`\n")
+  end)
+
   it("runs each file once, however it is named", function()
     local top = os.tmpname()
     os.remove(top)
@@ -41,6 +52,51 @@ describe("the command", function()
     assert(ok, status)
     expect(status):eq(0)
     expect(table.concat(said)):eq "ok   works\n1 passed, 0 failed\n"
+  end)
+end)
+
+describe("what a failed test says", function()
+  -- The report of a spec, its file's name replaced by FILE.
+  local function said(text)
+    return (run(text):gsub("/tmp/lua_%w+", "FILE"))
+  end
+
+  it("names the line where the session failed", function()
+    expect(said [[
+local test, chat = require "perigee.test", require "perigee.chat"
+it("fails", function()
+  local conv = chat.new(test.vu { replies = { { class = "http_429", detail = "busy" } } })
+  conv:user "hi"
+  conv:send { max_tokens = 4 }
+end)
+]]):eq "FAIL fails\n       FILE:5: the session failed: http_429: busy\n0 passed, 1 failed\n"
+  end)
+
+  it("blames the author's line for a block without a function", function()
+    for _, block in ipairs { 'it("x")', 'it(function() end)', 'describe("x")' } do
+      local out = said("\n" .. block .. "\n")
+      expect(out):contains "FILE:2: "
+      expect(out):contains "takes a name and a function"
+      expect(out:find("perigee/", 1, true)):is_nil()
+    end
+    expect(said 'describe("x", function()\nbefore_each "y"\nend)'):contains
+      'FILE:2: before_each takes a function, got the string "y"'
+  end)
+
+  it("suggests the expectation that was meant, without frames of its own", function()
+    for word, meant in pairs { equals = "eq", to_equal = "eq", throws = "errors", is_true = "truthy", abov = "above" } do
+      local out = said(("it('x', function()\n  expect(1):%s(1)\nend)"):format(word))
+      expect(out):contains(("FILE:2: expect(x) has no '%s' (did you mean '%s'?)"):format(word, meant))
+      expect(out:find("perigee/", 1, true)):is_nil()
+    end
+  end)
+
+  it("refuses classes that there are not", function()
+    local vu = test.vu { replies = { { class = "http_492" } } }
+    expect(function() vu:http { path = "/x" } end):errors "test%.vu: replies: unknown class 'http_492' %(did you mean 'http_4"
+    vu = test.vu { replies = { { class = 429 } } }
+    expect(function() vu:http { path = "/x" } end):errors 'class must be a string, as "http_429", got 429'
+    expect(function() vu:fail("no_such", "x") end):errors "unknown class 'no_such'"
   end)
 end)
 

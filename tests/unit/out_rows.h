@@ -16,7 +16,7 @@ static inline struct sample *row_ok(uint64_t session, uint32_t turn, double star
   s->session = session;
   s->turn = turn;
   s->step = 1;
-  s->measured = s->is_generation = s->streamed = true;
+  s->measured = s->is_generation = s->streamed = s->stream_asked = true;
   s->status = 200;
   s->t[STAMP_SCHED] = s->t[STAMP_START] = s->t[STAMP_CONNECTED] = start;
   s->t[STAMP_SENT] = start;

@@ -227,6 +227,24 @@ static void test_stall_in_the_middle(void **state) {
   free(want);
 }
 
+/* What was made meanwhile does not come in one burst: an engine that stood still goes on. */
+static void test_after_a_stall_the_pace_is_kept(void **state) {
+  (void)state;
+  static const char *const sets[] = {"ttft=1ms", "itl=30ms", NULL};
+  static const char *const faults[] = {"stall after=3 for=100ms", NULL};
+  struct simtest paced;
+  for (int staged = 0; staged < 2; staged++) {
+    simtest_start(&paced, 1, "fixed", sets, staged ? faults : NULL, NULL);
+    struct simtest_answer a = simtest_post(paced.ports[0], "/v1/chat/completions", stream_body);
+    assert_true(a.complete);
+    assert_int_equal(count(a.body, "data: "), 7);
+    assert_true(a.last_ns - a.sent_ns >= (staged ? 190 : 90) * NS_PER_MS);
+    assert_true(a.chunks >= 4); /* no two tokens in one read */
+    simtest_free(&a);
+    simtest_stop(&paced);
+  }
+}
+
 static void test_stall_before_the_head(void **state) {
   (void)state;
   struct simtest_answer a = stream("stall for=150ms");
@@ -313,6 +331,7 @@ int main(void) {
       cmocka_unit_test(test_truncated_and_cut),
       cmocka_unit_test(test_no_usage_and_no_output),
       cmocka_unit_test(test_stall_in_the_middle),
+      cmocka_unit_test(test_after_a_stall_the_pace_is_kept),
       cmocka_unit_test(test_stall_before_the_head),
       cmocka_unit_test(test_stall_for_ever),
       cmocka_unit_test(test_slow_dribbles_every_byte),

@@ -15,7 +15,7 @@ static struct expect_result judge(const struct table *t, const char *text) {
   struct err err;
   check_ok(expect_parse(text, &metrics, arms, ARRAY_LEN(arms), &e, &err), &err);
   struct expect_result r;
-  expect_eval(&e, t, &metrics, 1, &r);
+  expect_eval(&e, t, &metrics, &r);
   expect_free(&e);
   return r;
 }
@@ -104,9 +104,10 @@ static void what_cannot_be_judged_is_not_met(void **state) {
   struct session_record bad = row_session(3, 0, 1, SAMPLE_SCRIPT);
   snprintf(bad.detail, sizeof bad.detail, "x.lua:3: the value must be a finite number, got inf");
   table_add_session(t, &bad);
-  check_not(t, "plan_time mean < 1s",
-            "no data: no value of plan_time was recorded; a session failed: x.lua:3: the value must "
-            "be a finite number, got inf");
+  check_not(
+      t, "plan_time mean < 1s",
+      "no data: no value of plan_time was recorded; a session failed: x.lua:3: the value must "
+      "be a finite number, got inf");
   check_not(t, "ttft mean < b.ttft mean", "no data: the arm \"b\" has measured nothing");
   check_not(t, "measurement_error p50 < 1ms",
             "no data: measurement_error needs kernel receive timestamps");
@@ -145,6 +146,38 @@ static void rates(void **state) {
   check_met(t, "requests rate > 86/s", 173.0 / 2);
   check_met(t, "failed rate <= 5", 5);
   table_free(t);
+}
+
+/* 0 of a mistyped tag is below any bound. */
+static void a_tag_that_nothing_has_meets_nothing(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  for (uint32_t i = 0; i < 20; i++)
+    row_add(t, row_tags(row_ok(i, 1, i * 10, i + 1, 100), "{\"group\":\"a\"}"));
+  table_add_window(t, NULL, 0, 2 * NS_PER_S);
+  table_finish(t);
+  static const char *const stats[] = {"count", "rate", "share"};
+  for (size_t i = 0; i < ARRAY_LEN(stats); i++) {
+    char text[80];
+    snprintf(text, sizeof text, "failed{grop=a} %s < 1", stats[i]);
+    check_not(t, text, "no data: nothing has the tag \"grop\" (did you mean \"group\"?)");
+  }
+  check_not(t, "e2e{grop=a} sum < 1s",
+            "no data: nothing has the tag \"grop\" (did you mean \"group\"?)");
+  check_not(t, "b.failed count < 1", "no data: the arm \"b\" has measured nothing");
+  check_met(t, "failed{group=a} count < 1", 0);
+  check_met(t, "failed{group=a} rate < 1", 0);
+  check_met(t, "requests{group=zz} count < 1", 0); /* the tag is known, the value did not come */
+  table_free(t);
+}
+
+static void small_and_huge_figures(void **state) {
+  (void)state;
+  char out[48];
+  expect_format(14.5e-6, UNITS_TIME, NULL, out, sizeof out);
+  assert_string_equal(out, "14.5 µs");
+  expect_format(1e308, UNITS_NONE, NULL, out, sizeof out);
+  assert_string_equal(out, "1e+308");
 }
 
 /* The same sessions in two arms; b is `factor` × a with a little noise. */
@@ -195,12 +228,19 @@ static void equivalence_is_judged_on_intervals(void **state) {
   t = two_arms(1.0, 0.3, 4); /* far too few */
   r = judge(t, "a.ttft p50 = b.ttft p50 within 2%");
   assert_false(r.met);
+  check_has(r.reason, "undecided: no interval: too few sessions (4 of at least 5)");
+  r = judge(t, "a.ttft mean = b.ttft mean within 0.1%");
+  assert_false(r.met);
   check_has(r.reason, "undecided: the difference is ");
+  r = judge(t, "a.ttft p50 = 100ms within 2ms");
+  assert_false(r.met);
+  check_near(r.bound, 0.002, 1e-12); /* the margin, decided or not */
   table_free(t);
 
   t = two_arms(1.0, 0.3, 1);
   check_not(t, "a.ttft mean = b.ttft mean within 2%",
-            "undecided: 1 session gives no interval; run more sessions");
+            "undecided: no interval: too few sessions (1 of at least 2); run more sessions");
+  check_near(judge(t, "a.ttft p99 = b.ttft p99 within 2%").bound, 0.02, 1e-12); /* no data */
   table_free(t);
 }
 
@@ -241,6 +281,8 @@ int main(void) {
       cmocka_unit_test(what_cannot_be_judged_is_not_met),
       cmocka_unit_test(exactly_enough_samples_are_enough),
       cmocka_unit_test(rates),
+      cmocka_unit_test(a_tag_that_nothing_has_meets_nothing),
+      cmocka_unit_test(small_and_huge_figures),
       cmocka_unit_test(equivalence_is_judged_on_intervals),
       cmocka_unit_test(a_histogram_gives_no_interval),
   };

@@ -66,7 +66,11 @@ static void test_bad_words_name_the_nearest(void **state) {
   check_bad("stall for=3parsecs",
             "fault stall: for=3parsecs: a time from 0 to 24h, as in 250ms or 2s, is needed");
   check_bad("status", "fault status needs code=");
-  check_bad("200", "code=200 is no error status");
+  check_bad("200", "fault 200: it is no error status (400 to 599)");
+  check_bad("status code=200", "fault status: code=200 is no error status (400 to 599)");
+  check_bad("429 p=2", "fault 429: p=2: a probability from 0 to 1 is needed");
+  check_bad("429 after=2", "fault 429 has no key after");
+  check_bad("status code=429 p=2", "fault status: p=2: ");
   check_bad("status code=4e21", "code=4e21: a whole number from 1 to 1000000000");
   check_bad("reset after=nan", "after=nan: a whole number from 0");
   check_bad("reset after=-1", "after=-1: a whole number from 0");

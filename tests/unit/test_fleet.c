@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "run/fleet.h"
+#include "text/tokens.h"
 
 static void reads_the_three_forms(void **state) {
   (void)state;
@@ -54,9 +55,30 @@ static void names_what_is_wrong(void **state) {
   fleet_free(&f);
 }
 
+static void loads_the_tokenizer_once(void **state) {
+  (void)state;
+  struct fleet f = {0};
+  struct err err;
+  check_ok(fleet_load_tokens(&f, &err), &err);
+  assert_null(f.tokens);
+  f.tokenizer = mem_strdup("bytes");
+  check_ok(fleet_load_tokens(&f, &err), &err);
+  const struct tokens *t = f.tokens;
+  assert_string_equal(t->name, "bytes");
+  check_ok(fleet_load_tokens(&f, &err), &err);
+  assert_ptr_equal(f.tokens, t);
+  fleet_free(&f);
+  f.tokenizer = mem_strdup("/nowhere.tiktoken");
+  f.family = mem_strdup("o200k_base");
+  assert_int_equal(fleet_load_tokens(&f, &err), ERR_NOT_FOUND);
+  check_has(err.text, "/nowhere.tiktoken: cannot open");
+  fleet_free(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_the_three_forms),
+      cmocka_unit_test(loads_the_tokenizer_once),
       cmocka_unit_test(names_what_is_wrong),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 static void writes_whole_lines(void **state) {
@@ -22,13 +23,18 @@ static void writes_whole_lines(void **state) {
   log_error("%s", long_text);
   log_keep("printed", 7);
   log_keep("with its end\n", 13);
+  log_set_zero(clock_ns() - 2 * NS_PER_S);
+  log_keep("stamped", 7);
+  log_set_zero(clock_ns() + NS_PER_S);
+  log_debug("before it");
   char out[8192];
   ssize_t n = read(pipe_fds[0], out, sizeof out - 1);
   assert_true(n > 0);
   out[n] = '\0';
   check_has(out, "perigee: level=warn two lines n=5\nperigee: level=debug seen\n"
                  "perigee: level=error xxx");
-  check_has(out, "\nprinted\nwith its end\n");
+  check_has(out, "\nprinted\nwith its end\n[2.0");
+  check_has(out, "] stamped\n[0.000] perigee: level=debug before it\n");
   assert_null(strstr(out, "not seen"));
   assert_int_equal(out[n - 1], '\n');
   log_set_sink(-1);

@@ -232,12 +232,12 @@ static void test_what_is_tokenized(void **state) {
   promptids_memo_stats(m, &found, &made);
   assert_int_equal(made, 3);
   assert_int_equal(found, 1);
-  assert_int_equal(p.kept, 6); /* up to the last token that nothing behind it could change */
+  assert_int_equal(p.kept, 11); /* two is looked up again: another token could have begun */
   set(&p, m, "<|a|>ONE<|b|><|a|>two<|b|><|a|>three<|b|>");
   promptids_memo_stats(m, &found, &made);
   assert_int_equal(made, 4); /* ONE */
   assert_int_equal(found, 3);
-  assert_int_equal(p.kept, 0);
+  assert_int_equal(p.kept, 1);
   promptids_fork(&p, &f);
   const uint32_t *ids = promptids_ids(&p);
   assert_ptr_equal(promptids_ids(&f), ids); /* shared */
@@ -282,8 +282,12 @@ static void test_parts_are_kept(void **state) {
   assert_int_equal(p.n_parts, 3);
   const struct blob *parts[] = {p.parts[0].json, p.parts[1].json};
   promptids_fork(&p, &f);
-  buf_puts(&text, "<|b|>");
-  check_ok(promptids_set_text(&f, m, text.data, text.len, &err), &err);
+  for (size_t i = 0; i < 2; i++) {
+    buf_puts(&text, i ? "<|b|>" : "<|a|>and more<|b|>");
+    check_ok(promptids_set_text(&f, m, text.data, text.len, &err), &err);
+    assert_true(f.ids == p.ids); /* grown in place, not copied */
+    assert_true(f.text == p.text && f.marks == p.marks);
+  }
   promptids_write(&f);
   assert_ptr_equal(f.parts[0].json, parts[0]);
   assert_ptr_equal(f.parts[1].json, parts[1]);

@@ -7,7 +7,7 @@
 static void put_line(struct buf *b, const char *bytes, size_t n, unsigned rank) {
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   for (size_t i = 0; i < n; i += 3) {
-    unsigned x = (unsigned char)bytes[i] << 16;
+    unsigned x = (unsigned)(unsigned char)bytes[i] << 16;
     if (i + 1 < n)
       x |= (unsigned)(unsigned char)bytes[i + 1] << 8;
     if (i + 2 < n)

@@ -20,8 +20,9 @@ static const char all_unknown[] =
     "\"tier\":null,\"lookup_ns\":null,\"lookup_server_ns\":null,\"fallback\":null,"
     "\"possible\":null,\"available\":null,\"captured\":null,\"delivered\":null,"
     "\"ledger_source\":null,\"causes\":null,\"class\":null,\"server\":null,"
-    "\"render_ns\":null,\"tokenize_ns\":null,\"hash_ns\":null,"
-    "\"measured\":false,\"generation\":false,\"streamed\":false,\"method\":null,\"url\":null,"
+    "\"render_ns\":null,\"tokenize_ns\":null,\"hash_ns\":null,\"survived_tokens\":null,"
+    "\"measured\":false,\"generation\":false,\"stream_asked\":false,\"streamed\":false,\"method\":"
+    "null,\"url\":null,"
     "\"error_detail\":null,\"reconnects\":0,\"first_visible\":null,\"asked_tokens\":null,\"first_"
     "tokens\":null,"
     "\"window_tokens\":null,\"coalesced_bound_ns\":null}";
@@ -43,8 +44,9 @@ static const char all_known[] =
     "\"lookup_ns\":null,\"lookup_server_ns\":null,\"fallback\":false,"
     "\"possible\":null,\"available\":null,\"captured\":null,\"delivered\":null,"
     "\"ledger_source\":null,\"causes\":null,\"class\":null,\"server\":{\"queue_ms\":1.5},"
-    "\"render_ns\":10,\"tokenize_ns\":20,\"hash_ns\":30,"
-    "\"measured\":true,\"generation\":true,\"streamed\":true,\"method\":\"POST\","
+    "\"render_ns\":10,\"tokenize_ns\":20,\"hash_ns\":30,\"survived_tokens\":960,"
+    "\"measured\":true,\"generation\":true,\"stream_asked\":true,\"streamed\":true,\"method\":"
+    "\"POST\","
     "\"url\":\"http://h/v1\",\"error_detail\":\"503: overloaded\\nsorry\",\"reconnects\":1,"
     "\"first_visible\":7,\"asked_tokens\":100,\"first_tokens\":1,\"window_tokens\":8,\"coalesced_"
     "bound_ns\":44}";
@@ -82,7 +84,7 @@ static void everything_known(void **state) {
   s->branch = 1;
   s->parent = 0;
   s->tags = mem_strdup("{\"tier\":\"gold\"}");
-  s->measured = s->is_generation = s->streamed = s->reused_connection = true;
+  s->measured = s->is_generation = s->streamed = s->stream_asked = s->reused_connection = true;
   s->first_visible = 7;
   s->error_ns = -12;
   s->coalesced = 2;
@@ -120,6 +122,7 @@ static void everything_known(void **state) {
   s->route_reason = mem_strdup("hash");
   s->render_ns = 10;
   s->tokenize_ns = 20;
+  s->survived_tokens = 960;
   s->hash_ns = 30;
   check_row(s, "r \"2\"", true, all_known);
   sample_free(s);

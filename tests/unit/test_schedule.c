@@ -18,6 +18,17 @@ static void add_points(struct schedule *s, const struct schedule_point *p, size_
   s->n_points = n;
 }
 
+static void sessions_have_names(void **state) {
+  (void)state;
+  char name[32];
+  schedule_session_name(0, name);
+  assert_string_equal(name, "session=0");
+  schedule_session_name(SCHEDULE_WARMUP_BASE - 1, name);
+  assert_string_equal(name, "session=4294967295");
+  schedule_session_name(SCHEDULE_WARMUP_BASE + 2, name);
+  assert_string_equal(name, "warm-up=2");
+}
+
 static void constant_arrivals_are_even(void **state) {
   (void)state;
   struct schedule s = make(true, 4);
@@ -286,6 +297,7 @@ static void workers_take_turns(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sessions_have_names),
       cmocka_unit_test(constant_arrivals_are_even),
       cmocka_unit_test(poisson_has_the_rate_and_its_spread),
       cmocka_unit_test(seed_decides_and_warmup_does_not_shift),

@@ -158,9 +158,27 @@ static int tear_down(void **state) {
   return 0;
 }
 
+/* 1 and 1.0 are one number. */
+static void whole_numbers_are_one_value(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  for (uint64_t i = 0; i < 20; i++)
+    row_add(t, row_tags(row_ok(i, 1, 0, 5, 5), i % 2   ? "{\"k\":1}"
+                                               : i % 4 ? "{\"k\":1.0}"
+                                                       : "{\"k\":1.5}"));
+  struct value v = tags_of(t, NULL);
+  const struct value *list = value_get(&v, "tags");
+  assert_int_equal(value_count(list), 2);
+  assert_string_equal(value_to_string(value_get(value_at(list, 0), "value")), "1");
+  check_near(num(value_at(list, 0), "requests"), 15, 0);
+  value_free(&v);
+  table_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_row_per_value),
+      cmocka_unit_test(whole_numbers_are_one_value),
       cmocka_unit_test(what_has_many_values_is_left_out),
       cmocka_unit_test(an_arm_has_its_own),
       cmocka_unit_test(no_tags_no_rows),

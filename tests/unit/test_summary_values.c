@@ -30,7 +30,9 @@ static void a_row_per_value_of_a_tag(void **state) {
   struct table *t = table_new(0);
   for (uint64_t i = 0; i < 12; i++)
     row_value(t, i, "plan_time", (double)(12 - i),
-              i < 10 ? "{\"kind\":\"big\",\"n\":7}" : "{\"kind\":\"tiny\"}", false);
+              i < 10 ? (i % 2 ? "{\"kind\":\"big\",\"n\":7}" : "{\"kind\":\"big\",\"n\":7.0}")
+                     : "{\"kind\":\"tiny\"}",
+              false);
   row_value(t, 1, "plan_time", 5000, NULL, false);
   row_value(t, 1, "plan_time", INFINITY, "{\"kind\":\"tiny\"}", false);
   row_value(t, 1, "good", 1, "{\"kind\":\"tiny\"}", true); /* a check */

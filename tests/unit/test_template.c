@@ -134,6 +134,11 @@ static void test_limits(void **state) {
                            NULL, &err),
                    ERR_INVALID);
   check_has(err.text, "RecursionError");
+  assert_int_equal(limited("{% set x = 'a' * 1000000 %}{% set y = 'a' * 500000 + 'b' %}"
+                           "{{ x.rfind(y) }}{{ x.rsplit(y) }}",
+                           &(struct template_options){.max_steps = 5000000}, &err),
+                   ERR_LIMIT);
+  check_has(err.text, "runs too long");
   assert_int_equal(limited("{{ '\\ud800' }}", NULL, &err), ERR_INVALID);
   check_has(err.text, "UnicodeEncodeError");
   assert_int_equal(limited("{{ strftime_now('%Y') }}", NULL, &err), ERR_INVALID);
@@ -156,6 +161,15 @@ static void test_load(void **state) {
   memcpy(deep, "{{", 2);
   assert_int_equal(template_load(deep, sizeof deep, "n", &tpl, &err), ERR_INVALID);
   check_has(err.text, "too deeply");
+  enum { TERMS = 100000 };
+  char *chain = calloc(1, TERMS * 2 + 10);
+  strcpy(chain, "{{a");
+  for (int i = 0; i < TERMS; i++)
+    memcpy(chain + 3 + 2 * (size_t)i, "+a", 2);
+  strcpy(chain + 3 + (size_t)TERMS * 2, "}}");
+  assert_int_equal(template_load(chain, strlen(chain), "n", &tpl, &err), ERR_INVALID);
+  check_has(err.text, "more than 1000 steps");
+  free(chain);
   struct template *named = load("");
   assert_string_equal(template_name(named), "t.jinja");
   template_delete(named);

@@ -1,7 +1,10 @@
 /* test_verdict.c: the exit status as a table. */
 #include "check.h"
 
+#include <string.h>
+
 #include "out/verdict.h"
+#include "text/json.h"
 
 #define GOOD .valid = true, .requests_ok = 100, .sessions_ok = 10
 
@@ -26,6 +29,18 @@ static const struct {
     {{.valid = true, .requests_failed = 7, .expectations = 1, .expectations_met = 1},
      99,
      "all 7 requests failed"},
+    {{.valid = true, .requests_failed = 7, .request_class = "connect: refused"},
+     99,
+     "all 7 requests failed: connect: refused"},
+    {{.valid = true, .sessions_failed = 1, .session_class = "script: x.lua:3: oops"},
+     99,
+     "the only session failed: script: x.lua:3: oops"},
+    {{.sessions_failed = 2, .session_class = "script: oops", .broken = "wake_lag_p99"},
+     98,
+     "all 2 sessions failed: script: oops; and the measurement is not valid: wake_lag_p99"},
+    {{.sessions_failed = 2, .sessions_ok = 1, .session_class = "script", .broken = "empty_200"},
+     98,
+     "a check of the measurement itself does not hold: empty_200"},
     {{.valid = true, .requests_failed = 7}, 99, "all 7 requests failed"},
     {{.valid = true, .requests_failed = 1}, 99, "the only request failed"},
     {{GOOD, .expectations = 1}, 99, "1 of 1 expectation not met"},
@@ -110,11 +125,29 @@ static void from_a_summary(void **state) {
   value_free(&s);
 }
 
+/* The class of most failures, and what the first of it said. */
+static void the_class_of_most(void **state) {
+  (void)state;
+  static const char text[] =
+      "{\"requests\":{\"ok\":0,\"failed\":3,\"by_error\":{\"reset\":1,\"http_429\":2},"
+      "\"detail\":{\"http_429\":\"slow down\"}},\"sessions\":{\"ok\":0,\"failed\":2,"
+      "\"by_error\":{\"script\":2}}}";
+  struct value s;
+  struct err err;
+  check_ok(json_parse(text, strlen(text), &s, &err), &err);
+  struct verdict_input in;
+  verdict_input_from(&s, &in);
+  assert_string_equal(in.request_class, "http_429: slow down");
+  assert_string_equal(in.session_class, "script");
+  value_free(&s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(first_that_holds),
       cmocka_unit_test(for_git_bisect),
       cmocka_unit_test(from_a_summary),
+      cmocka_unit_test(the_class_of_most),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
