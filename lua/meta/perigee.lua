@@ -136,7 +136,7 @@ function perigee.require_api(n) end
 ---@field shared any what `setup` returned, read-only
 ---@field fleet perigee.Fleet the servers, read-only
 ---@field route perigee.Policy? the plan's policy
----@field branch_id integer the user's branch: 0 for the session's own user, a number for each child
+---@field branch_id integer the user's branch: 0 for the session's own user, a number for each child (`vu:branch`)
 ---@field parent_branch integer? the branch it was spawned from; nil for the session's own user
 local Vu = {}
 
@@ -281,7 +281,9 @@ function Vu:log(...) end
 ---@param detail? string
 function Vu:fail(class, detail) end
 
---- A new branch number of the session: what `conv:fork` takes for a fork on the same user.
+--- A new branch number of the session: what `conv:fork` takes for a fork on the same user. Numbers follow from
+--- who forks, in which order, whatever runs beside it: the trunk gives 1, 2, 3 …, branch b gives b × 1000 + 1,
+--- + 2 … (2003 is the third of branch 2); beyond 999 of one user or three levels, a number from 10^9 on.
 ---@return integer
 function Vu:branch() end
 
@@ -905,14 +907,14 @@ local stats = {}
 ---@param list number[]
 ---@param p perigee.Quantity 0..1, or "95%"
 ---@return number? value nil for an empty list
----@return boolean enough whether there are enough values to trust it: 5 / (1 - p)
+---@return boolean enough whether there are enough values to trust it: 5 / (1 - p), 5 / p below the median; never for 0 and 1
 function stats.quantile(list, p) end
 
 ---@class perigee.MeanOptions
 ---@field level? perigee.Quantity of the interval, default 0.95
 ---@field by? any[] the group of each value, as its session: values of a group are not independent
 
---- Mean and its interval: Student's t; with `by` a bootstrap over groups, as the reports do with sessions.
+--- Mean and its interval: Student's t; with `by` over groups, as the reports do with sessions.
 ---@param list number[]
 ---@param opts? perigee.MeanOptions
 ---@return number? mean nil for an empty list

@@ -318,6 +318,7 @@ data.files = {
   { "report.md", "this report" },
   { "summary.json", "every figure" },
   { "samples.jsonl", "one row per request" },
+  { "values.jsonl", "one row per value that the script recorded" },
   { "run.json", "what ran, on what, with which seed" },
   { "log.txt", "what scripts printed, and warnings" },
   { "scripts/", "the scripts as they were" },
@@ -335,9 +336,9 @@ local TERMS = {
     .. "leaves the "
     .. "field out when nothing was cached" },
   { "tokens", "counted by the server (usage) where it says so, else by the run's tokenizer" },
-  { "objectives", "the limits of the plan's `slo`; goodput is the share of requests that keep all. A request whose "
-    .. "objective cannot be judged is in no goodput" },
-  { "±", "half of the 95 % interval on its longer side, from resampling whole sessions" },
+  { "objectives", "the limits of the plan's `slo`; goodput is the share of requests that keep "
+    .. "all. A request whose objective cannot be judged is in no goodput" },
+  { "±", "half of the 95 % interval on its longer side, with a session as one observation" },
 }
 
 --- Lines of { word, meaning } for words that are no metrics.

@@ -150,13 +150,21 @@ local function headline_notes(summary, names)
   local function note(...)
     notes[#notes + 1] = string.format(...)
   end
-  local intervals = false
+  local least, most, lacking = math.huge, 0, false
   for _, name in ipairs(names) do
-    intervals = intervals or num(at(metrics, name, "ci95", "mean", 1)) ~= nil
+    local sessions = num(at(metrics, name, "sessions"))
+    if num(at(metrics, name, "ci95", "mean", 1)) and sessions then
+      least, most = math.min(least, sessions), math.max(most, sessions)
+    end
+    for _, reason in pairs(object(at(metrics, name, "ci95_reason"))) do
+      lacking = lacking or (text(reason) or ""):find("sessions", 1, true) ~= nil
+    end
   end
-  if intervals then
-    note("± and ranges are 95 %% intervals, resampled by session (%s); ± is the longer side.",
-      counted(at(metrics, names[1], "sessions"), "session"))
+  if most > 0 then
+    note("± and ranges are 95 %% intervals by session (%s); ± is the longer side.%s",
+      least < most and ("%s to %s sessions"):format(count(least), count(most)) or counted(most, "session"),
+      lacking and " None where sessions are too few: a mean needs 2, p50 5, p90 20, p95 40, p99 200, "
+        .. "more where they differ much." or "")
   elseif #names > 0 then
     note "No intervals: they need at least two sessions."
   end

@@ -1,7 +1,7 @@
 /* render_speed.c: how fast a chat template renders a long conversation.
  *
- * Usage: render_speed TEMPLATE CHAT.json [SECONDS]; TEMPLATE is a .jinja or a tokenizer_config.json,
- * CHAT has the fields of fixtures/chat. Prints
+ * Usage: render_speed TEMPLATE CHAT.json [SECONDS]; TEMPLATE is a .jinja or a
+ * tokenizer_config.json, CHAT has the fields of fixtures/chat. Prints
  * {"bytes", "seconds", "renders", "parse_seconds"}: bytes of one rendering, thread CPU of one
  * (mean), and of reading the template. */
 #include <stdio.h>

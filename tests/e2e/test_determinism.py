@@ -53,4 +53,36 @@ def test_tuning_loop(work):
     check(work, "tuning_loop")
 
 
+NESTED = """
+local perigee = require "perigee"
+local completions = require "perigee.completions"
+return perigee.plan {
+  load = perigee.closed { users = 2, sessions = 2 },
+  params = { reverse = perigee.param("reverse", 0, "") },
+  session = function(vu)
+    vu:all({ 1, 2, 3 }, function(child, _, i)
+      child:sleep(0.03 * (vu.params.reverse == 1 and 4 - i or i))
+      child:all({ 1, 2 }, function(grandchild, _, k)
+        completions.new(grandchild):send { prompt = ("%d %d"):format(i, k), max_tokens = 2 }
+      end)
+    end)
+  end,
+}
+"""
+
+
+def test_branches_are_numbered_by_who_forks(work):
+    """Not by which child happens to be first: its own children have its number in theirs."""
+    work.write("nested.lua", NESTED)
+
+    def numbers(reverse):
+        with Server(lambda request, c: simple_chat(c)) as server:
+            result = work.perigee("run", "nested.lua", "--replica", server.url, "--model", "test-model",
+                                  "--set", f"reverse={reverse}", "--workers", "2")
+        return sorted((r["session"], r["branch"], r["parent"]) for r in result.rows)
+
+    eq(numbers(0), [(s, i * 1000 + k, i) for s in (0, 1) for i in (1, 2, 3) for k in (1, 2)])
+    eq(numbers(1), numbers(0))
+
+
 main(globals())

@@ -56,7 +56,7 @@ def test_out_of_memory_keeps_the_results(work):
     has(result.summary["outcome"]["reason"], "the run was ended while what it had taken could be kept")
     assert result.summary["values"] >= 200000, result.summary["values"]
     assert len(result.rows) >= 4
-    eq(result.summary["sessions"]["cancelled"], 4)
+    eq(result.summary["sessions"]["incomplete"], 4)
     has(result.report(), "out of memory")
     eq(result.run["interrupted"], False)
 
@@ -75,7 +75,7 @@ return perigee.plan {
         assert time.monotonic() - begun < 20
     eq(result.status, 1, result.err)
     has(result.err, "more than 500 sessions are alive at once (--max-users)")
-    assert 500 < result.summary["sessions"]["cancelled"] < 5000, result.summary["sessions"]
+    assert 500 < result.summary["sessions"]["incomplete"] < 5000, result.summary["sessions"]
     eq(result.summary["sessions"]["ok"], 0)
     assert result.run["window"]["end_ns"] < 20e9
 

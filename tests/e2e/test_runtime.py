@@ -107,6 +107,32 @@ def test_warm_up_is_not_in_the_numbers(work):
         eq(result.summary["requests"]["ok"], 40)
 
 
+def test_a_closed_load_of_sessions_drains_after_the_last_has_begun(work):
+    """Twelve sessions of half a second by two users take three seconds, whatever the drain is."""
+    with Server(simple_chat) as server:
+        for workers in ("1", "2"):
+            script = plan("perigee.closed { users = 2, sessions = 12 }", "    vu:sleep(0.5)" + TURN, '  drain = "1s",')
+            result = run(work, server, script, "--workers", workers)
+            eq(result.status, 0, result.out)
+            eq(result.summary["sessions"]["ok"], 12, workers)
+            eq(result.summary["requests"]["ok"], 12, workers)
+
+
+def test_an_expectation_s_long_text_and_lists_of_negative_length(work):
+    with Server(simple_chat) as server:
+        script = plan("perigee.closed { users = 1, sessions = 2 }", TURN,
+                      '  expect = { function() return true, ("é"):rep(50000) end, function() return true, "short" end },')
+        result = run(work, server, script)
+        eq(result.status, 0, result.out)
+        texts = [e["reason"] for e in result.summary["expectations"]]
+        eq(texts, ["é" * 2000 + "…", "short"])
+        script = plan("perigee.closed { users = 1, sessions = 2 }",
+                      "    vu:all(setmetatable({}, { __len = function() return -1 end }), function() end)", '  drain = "1s",')
+        result = run(work, server, script, timeout=20)
+        has(result.err, "vu:all: a list of 0 to 1000000 items is expected, this one says it has -1")
+        eq(result.summary["sessions"]["failed"], 2)
+
+
 def test_drain_ends_what_hangs_as_incomplete(work):
     def handler(request, c):
         if request.number % 2:
@@ -177,7 +203,11 @@ def test_ctrl_c_during_long_requests(work):
     with Server(handler) as server:
         result = interrupt(work, server, plan("perigee.closed { users = 4, sessions = 4 }", TURN), signals=2)
         eq(result.status, 130)
-        eq({r["error"] for r in result.rows}, {"cancelled"}, "cancelled is not failed")
+        eq({r["error"] for r in result.rows}, {"incomplete"}, "the end of the run cut them off; no script cancelled")
+        eq(result.summary["requests"]["incomplete"], 4)
+        eq(result.summary["as_infinity"]["ttft"]["incomplete"], 4)
+        note = next(c["note"] for c in result.summary["checks"] if c["name"] == "incomplete_requests")
+        has(note, "cut off 4 of 4")
 
 
 def test_reconnects_when_the_server_closed_an_idle_connection(work):

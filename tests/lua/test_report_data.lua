@@ -74,7 +74,14 @@ describe("the headline table", function()
     expect(s.rows[1][8].sub):is_nil()
     expect(texts(s.rows[2])):eq { "output_tokens", "tokens", "600", "", "", "120", "118", "200", "220", "250" }
     expect(s.notes):contains(
-      "± and ranges are 95 % intervals, resampled by session (100 sessions); ± is the longer side.")
+      "± and ranges are 95 % intervals by session (100 sessions); ± is the longer side.")
+  end)
+
+  it("says from how many sessions intervals are, and how many they need", function()
+    local s = section({ metrics = { ttft = metric { sessions = 12,
+      ci95_reason = { p95 = "too few sessions (12 of at least 40)" } }, e2e = metric { sessions = 18 } } }, "Results")
+    expect(s.notes):contains("± and ranges are 95 % intervals by session (12 to 18 sessions); ± is the longer side. "
+      .. "None where sessions are too few: a mean needs 2, p50 5, p90 20, p95 40, p99 200, more where they differ much.")
   end)
 
   it("has a row that counts failures and what never ended as infinite, where there are any", function()
@@ -250,14 +257,15 @@ describe("sentences", function()
     expect(facts[2]):eq { "plain HTTP", "4 ok · 0 failed" }
     expect(facts[3]):eq { "sessions", "236 ok · 0 failed" }
     expect(facts[4]):eq { "throughput",
-      "9.81 requests/s (1,079 ended inside the window) · 1,318 output tokens/s · 1.00 prompt tokens/s · window 110 s" }
+      "9.81 requests/s (1,079 ended inside the window) · 1,318 output tokens/s · 1.00 prompt tokens/s · "
+        .. "window 110 s" }
     expect(facts[5]):eq { "shares", "goodput 90.0 % of 1,410" }
     local slo = data.facts { requests = { ok = 43 }, metrics = { goodput = { share = 0, n = 43, unjudged = 2,
       objectives = { { metric = "ttft", limit = 0.4, unit = "s", judged = 43, broken = 43, unjudged = 0 },
         { metric = "tpot", limit = 0.02, unit = "s", judged = 0, broken = 0, unjudged = 43,
           reason = "replies were not streamed" } } } } }
-    expect(slo[#slo]):eq { "objectives", "ttft > 400 ms in 43 of 43 · tpot could not be judged in 43 of 43: replies were "
-      .. "not streamed · 2 requests in no goodput" }
+    expect(slo[#slo]):eq { "objectives", "ttft > 400 ms in 43 of 43 · tpot could not be judged in 43 of 43: replies "
+      .. "were not streamed · 2 requests in no goodput" }
     local failing = data.facts { throughput = { window_s = 60, requests_per_s = 31.7, failed_per_s = 8.1 } }
     expect(failing[#failing][2]):eq
       "31.7 requests/s ok · 8.10/s failed · 0 output tokens/s · 0 prompt tokens/s · window 60.0 s"

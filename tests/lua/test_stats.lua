@@ -28,6 +28,10 @@ describe("stats.quantile", function()
     value, enough = stats.quantile({}, 0.5)
     expect(value):is_nil()
     expect(enough):eq(false)
+    for _, p in ipairs { 0, 1 } do -- no number of values shows the ends of a distribution
+      _, enough = stats.quantile({ 7 }, p)
+      expect(enough):eq(false)
+    end
   end)
 
   it("refuses misuse", function()
@@ -69,7 +73,12 @@ describe("stats.mean_ci", function()
     expect(n):eq(20)
     expect(wide_high - wide_low):above(4 * (high - low))
     expect(function() stats.mean_ci({ 1, 2 }, { by = { "a" } }) end):errors "the group of each of the 2 values"
-    expect(function() stats.mean_ci({ 1 }, { by = { "a" }, level = 0.9 }) end):errors "only level = 0.95"
+    local _, low90 = stats.mean_ci(values, { by = by, level = 0.9 })
+    expect(low90):above(wide_low)
+    -- two groups: Student's t with one degree of freedom, 2 ± 12.706
+    _, low, high = stats.mean_ci({ 1, 1, 3, 3 }, { by = { "a", "a", "b", "b" } })
+    expect(low):near(-10.706, 1e-2)
+    expect(high):near(14.706, 1e-2)
     expect(function() stats.mean_ci({ 1 }, { level = 1 }) end):errors "level lies between 0 and 1"
   end)
 end)

@@ -201,6 +201,17 @@ static void all_runs_side_by_side(void **state) {
      "end)\n"
      "print(table.concat(r, ' '), table.concat(order)) print(#vu:all({}, print))",
      "a110 b220 c330\tcba\n0\n");
+  /* Numbers by who forks: not by which of them happens to be first. */
+  ok("local r = vu:all({ 1, 2 }, function(child, item, i)\n"
+     "  child:sleep(0.02 * (3 - i))\n"
+     "  local t = child:all({ 1, 2 }, function(g) return g.branch_id .. '<' .. g.parent_branch end)\n"
+     "  return table.concat(t, ' ') .. ' ' .. child:branch()\n"
+     "end)\n"
+     "print(table.concat(r, ' '))",
+     "1001<1 1002<1 1003 2001<2 2002<2 2003\n");
+  ok("for i = 1, 999 do vu:branch() end local a, b = vu:branch(), vu:branch()\n"
+     "print(a > 999999999, b > 999999999, a ~= b, a < 2^31, b < 2^31)",
+     "true\ttrue\ttrue\ttrue\ttrue\n");
   ok("peer_seen = vu:all({ 1, 2, 3, 4 }, function(child) child:http { path = '/wait/60' } end)\n"
      "print(#peer_seen)",
      "0\n");
