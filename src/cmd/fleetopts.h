@@ -31,7 +31,8 @@ struct fleet_options {
        "the model to ask for (default: the first one that /v1/models lists)"},                     \
       {"--tokenizer", "NAME", OPTIONS_TEXT, offsetof(type, field.tokenizer),                       \
        "the model's tokenizer: a tokenizer.json or its folder, a tiktoken rank file, a name that " \
-       "`make deps` fetched (qwen3), or bytes (the built-in fleet's; one byte, one token)"},       \
+       "`make deps` fetched (qwen3), or bytes (one byte, one token). The built-in fleet serves "   \
+       "with this, its family and its template too (default: bytes)"},                             \
       {"--family", "NAME", OPTIONS_TEXT, offsetof(type, field.family),                             \
        "whose rank file --tokenizer is: cl100k_base, o200k_base, o200k_harmony, llama4, kimi_k2"}, \
       {"--template", "PATH", OPTIONS_TEXT, offsetof(type, field.template),                         \

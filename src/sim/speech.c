@@ -74,7 +74,8 @@ static bool make_word(struct trial *t, const char *text, struct speech_word *out
   buf_reset(&t->text);
   buf_put(&t->text, a ? a->text : "", before);
   buf_puts(&t->text, text);
-  if (!encode(t) || t->ids.n <= skip || (a && memcmp(t->ids.ids, a->ids, skip * sizeof *a->ids)))
+  if (!encode(t) || t->ids.n <= skip ||
+      (a && memcmp(t->ids.ids, a->ids, skip * sizeof *a->ids) != 0))
     return false;
   if (!decode(t, t->ids.ids, t->ids.n) || t->decoded.len != t->text.len ||
       memcmp(t->decoded.data, t->text.data, t->text.len) != 0)

@@ -9,7 +9,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from harness import PERIGEE, eq, has, main
+from harness import PERIGEE, RELAXED, eq, has, main
 from models import harmony, qwen3, small
 
 TEXTS = ["x", "Hello, world", " two  spaces\n\n\ttab", "naïve café 日本語 🙂 👩‍🚀", "<|end|> and <|im_end|> and <|return|>", "12345"]
@@ -241,6 +241,46 @@ def test_harmony_answers_in_the_final_channel(work):
         has(f.post("/v1/completions", raw)["choices"][0]["text"][:50], "<|channel|>final<|message|>" + text[:20])
         has(f.post("/v1/chat/completions", {"messages": HI, "add_generation_prompt": False, "continue_final_message": True},
                    400)["error"]["message"], "continue_final_message")
+
+
+# ---- a run with the built-in fleet ----
+
+CONVERSATIONS = """
+local perigee = require "perigee"
+local chat = require "perigee.chat"
+local gen = require "perigee.gen"
+return perigee.plan { load = perigee.closed { users = 1, sessions = 3 }, session = function(vu)
+  local conv = chat.new(vu, { history = "live", system = "Be brief." })
+  for _ = 1, 5 do
+    conv:user(gen.text { tokens = 90, rng = vu.rng })
+    conv:send { max_tokens = 70 }
+  end
+end }
+"""
+
+
+def check_run(work, model):
+    """The run's tokenizer and template are the fleet's, so its own counts are the server's and hits are as predicted."""
+    work.write("s.lua", CONVERSATIONS)
+    result = work.perigee("run", "s.lua", "--sim", "1", "--profile", "instant", "--tokenizer", model, "--template", model,
+                          "--verify", *RELAXED, timeout=90)
+    eq(result.status, 0, result.err + result.out[-1500:])
+    rows, before = result.rows, None
+    eq(len(rows), 15)
+    for row in rows:
+        eq(row["prompt_tokens_local"], row["prompt_tokens"])
+        if row["turn"] > 1:
+            said = before["prompt_tokens"] + before["output_tokens"]
+            eq(row["cached_tokens"], min((row["prompt_tokens"] - 1) // 16, (said - 1) // 16) * 16, f"{before} {row}")
+        before = row
+
+
+def test_a_run_small(work):
+    check_run(work, small(work))
+
+
+def test_a_run_qwen3(work):
+    check_run(work, qwen3(work))
 
 
 # ---- the command ----
