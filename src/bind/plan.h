@@ -63,7 +63,8 @@ NODISCARD int bind_plan_load(const struct plan_source *source, struct plan_info 
 void plan_info_free(struct plan_info *p);
 
 /* Calls expectation `index` (from 0), a Lua function, with `results` as ordered tables: *met gets
- * its first value, `text` its second (when it is a string; cut at 4,000 bytes). ERR_INVALID: it raised. */
+ * its first value, `text` its second (when it is a string; cut at 4,000 bytes). ERR_INVALID: it
+ * raised. */
 NODISCARD int bind_plan_judge(const struct plan_source *source, size_t index,
                               const struct value *results, bool *met, struct buf *text,
                               struct err *err);
