@@ -26,7 +26,8 @@ static MAY_RAISE void refuse_userdata(lua_State *L, const char *what) {
 }
 
 static int guarded_getupvalue(lua_State *L) {
-  refuse_function(L, 1, "debug.getupvalue");
+  if (state_of(L)) /* what it finds there may be the registry's: see getregistry */
+    refuse_function(L, 1, "debug.getupvalue");
   return original(L);
 }
 
