@@ -104,7 +104,7 @@ int units_parse(const char *text, size_t len, enum units_kind want, double *valu
 
 int units_parse_bound(const char *text, size_t len, enum units_kind want, double *value,
                       struct err *err) {
-  enum units_kind unit;
+  enum units_kind unit = want;
   int rc = units_parse(text, len, want, value, &unit, err);
   if (rc || unit != UNITS_NONE || (*value >= 0 && *value <= 0))
     return rc;

@@ -170,7 +170,7 @@ static bool read_key(struct reader *r, const char **address) {
   if (end == r->end || *end != '"' || len == 0 || len > KEY_MAX)
     return read_string(r);
   const unsigned char *u = (const unsigned char *)r->cur;
-  size_t slot = (len * 7 + u[0] + u[len / 2] * 3u + u[len - 1] * 5u) % KEY_SLOTS;
+  size_t slot = (len * 7 + u[0] + (size_t)3 * u[len / 2] + (size_t)5 * u[len - 1]) % KEY_SLOTS;
   if (r->memory->keys[slot].len == len && memcmp(r->memory->keys[slot].bytes, u, len) == 0) {
     lua_rawgeti(r->L, r->kept, (lua_Integer)slot + 1);
   } else {
