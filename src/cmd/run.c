@@ -336,10 +336,12 @@ static int execute(struct runjob *job, struct err *err) {
   return rc;
 }
 
+#define DESCRIPTORS_TO_READ 24 /* and some to spare; what the run needs is known behind that */
+
 /* Everything up to the run; returns −1 to go on, else the exit status. */
 static int prepare(struct runjob *job, struct err *err) {
   uint32_t workers = job->options.workers ? (uint32_t)job->options.workers : run_default_workers();
-  if (http_global_init(err))
+  if (cmd_need_descriptors(DESCRIPTORS_TO_READ, "reading a script", err) || http_global_init(err))
     return cmd_fail("run", 1, err);
   if (read_script(job, err) || run_options_limits(&job->options, &job->limits, err) ||
       find_fleet(job, err))

@@ -390,7 +390,7 @@ def test_options_name_themselves_what_was_given_and_what_is_allowed(work):
         (("--set", "x"), "--set: "), (("--set", "=x"), "--set: "), (("--header", "x"), "--header: "),
         (("--header", ": x"), "--header: "), (("--replica", "a=b=c"), "--replica: "), (("--gateway", "x"), "--gateway: "),
         (("--replica", "http://a", "--metrics", "b=http://c"), '--metrics: there is no replica "b"'),
-        (("--replica", "http://a", "--metrics", "x"), "--metrics: "), (("--tokenizer", "gpt2"), "--tokenizer gpt2"),
+        (("--replica", "http://a", "--metrics", "x"), "--metrics: "), (("--tokenizer", "gpt2"), "--tokenizer: tokenizer \"gpt2\": neither a file or folder"),
         (("--api-key-env", "NO_SUCH_VARIABLE"), "--api-key-env: the variable NO_SUCH_VARIABLE is not set"),
         (("--fleet", "nosuch.lua"), "--fleet nosuch.lua: "), (("--fleet", "folder"), "--fleet folder: "),
         (("--fleet", "s.lua"), "--fleet s.lua: "), (("--no-preflight",), "--no-preflight needs --model"),
