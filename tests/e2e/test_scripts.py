@@ -188,7 +188,8 @@ FULL = {
     "one string": 'return ("x"):rep(1e9)',
     "texts": 'local t = {} for i = 1, 1e9 do t[i] = gen.from(("x"):rep(4e6)) end',
     "one text": 'return #gen.text { tokens = 6e8, seed = "big" }',
-    "a joined text": 'local t = gen.text { tokens = 1e6, seed = 1 } for _ = 1, 10 do t = t .. t end return #t',
+    "joined texts": """local all = {} for i = 1, 3 do local t = gen.text { tokens = 1e6, seed = i }
+      for _ = 1, 8 do t = t .. t end all[i], all[-i] = t, #t end""",
     "a conversation": """local conv = chat.new(vu, {})
       for i = 1, 1e9 do conv:user(("x"):rep(4e6)) conv:assistant("yes") end""",
     "a pcall": 'error((select(2, pcall(function() return ("x"):rep(1e9) end))))',
@@ -202,7 +203,7 @@ def test_memory_is_bounded_and_says_where(work):
         eq(result.summary["sessions"]["failed"], 1, name)
         has(result.err, "s.lua:", name)
         has(result.err, "not enough memory: Lua data and texts of one state may take 512 MiB; hold less at a time", name)
-        line = 11 if name == "a conversation" else 10
+        line = 11 if name in ("a conversation", "joined texts") else 10
         has(result.err, f"s.lua:{line}: not enough memory", name)
 
 
