@@ -123,7 +123,7 @@ def test_arrivals_are_on_time(work):
 
 
 def test_a_busy_loop_makes_the_run_invalid(work):
-    """A script that burns 300 ms at a time: the loop's lag is measured, and the run says that it is not valid."""
+    """A script that burns 300 ms at a time, too few times for a p99: it is seen as time that stood still."""
     session = """
     local conv = chat.new(vu, {})
     conv:user("x"):send { max_tokens = 5 }
@@ -135,8 +135,8 @@ def test_a_busy_loop_makes_the_run_invalid(work):
                  "--runaway", "30s")
     eq(result.status, 98, result.err)
     checks = {c["name"]: c for c in result.summary["checks"]}
-    eq(checks["loop_lag_p99"]["ok"], False)
-    assert checks["loop_lag_p99"]["figure"] > 0.05, checks["loop_lag_p99"]
+    eq(checks["stalled_time"]["ok"], False)
+    assert checks["stalled_time"]["figure"] > 0.3, checks["stalled_time"]
 
 
 def test_large_prompts_stay_accurate(work):
