@@ -13,6 +13,13 @@ static size_t count(struct tokens_encoder *e, const struct buf *b, size_t from) 
   return n;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define THOROUGH                                                                                   \
+  0 /* a model's text takes minutes there, and the small tokenizers go the same ways */
+#else
+#define THOROUGH 1
+#endif
+
 /* Texts of 1..most tokens, each drawn anew, behind something that is there already. */
 static void check_sizes(const struct tokens *t, size_t most, size_t step) {
   struct tokens_encoder *e = tokens_encoder_new(t);
@@ -81,8 +88,9 @@ static void test_models(void **state) {
       continue;
     any = true;
     check_ok(tokens_load(path, &options, &t, &err), &err);
-    check_sizes(t, 150, 1);
-    check_sizes(t, 30001, 10000);
+    check_sizes(t, 150, THOROUGH ? 11 : 49);
+    if (THOROUGH)
+      check_sizes(t, 10001, 10000);
     tokens_close(t);
   }
   if (!any)
