@@ -81,9 +81,16 @@ static int refuse(const struct names *places, const char *script, struct err *er
   if (len > 4 && strcmp(word + len - 4, ".lua") == 0)
     word[len - 4] = '\0';
   const char *near = err_nearest(word, (const char *const *)names.items, names.n);
-  int rc = err_set(err, ERR_NOT_FOUND,
-                   "there is no file %s and no scenario of that name%s%s%s; see `perigee list`",
-                   script, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+  int rc = near
+               ? err_set(err, ERR_NOT_FOUND,
+                         "there is no file %s and no scenario of that name (did you mean %s?); see "
+                         "`perigee list`",
+                         script, near)
+               : err_set(err, ERR_NOT_FOUND,
+                         "there is no file %s and no scenario of that name here, in scenarios/, or "
+                         "where the binary's own lie; see `perigee list`, or name further folders "
+                         "in PERIGEE_PATH",
+                         script);
   mem_free(word);
   names_free(&names);
   return rc;

@@ -108,7 +108,10 @@ static int read_arm_and_metric(struct parser *p, struct expect_term *term) {
     for (size_t i = 0; i < p->n_arms; i++)
       known = known || strcmp(p->arms[i], word) == 0;
     const char *near = known ? NULL : err_nearest(word, p->arms, p->n_arms);
-    if (!known && !p->n_arms)
+    if (!known && metrics_find(p->metrics, word))
+      rc = FAIL(p, p->at, "%s is a metric: a space and a statistic follow it, as in \"%s p95\"",
+                word, word);
+    else if (!known && !p->n_arms)
       rc = FAIL(p, start, "unknown arm \"%s\": this plan compares no arms", word);
     else if (!known)
       rc = FAIL(p, start, "unknown arm \"%s\" (did you mean \"%s\"?)", word,

@@ -55,7 +55,8 @@ def test_scenarios_by_name(work):
     for name, near in (("tunning", " (did you mean tuning?)"), ("./tunig.lua", " (did you mean tuning?)"), ("zzzzzz", "")):
         result = work.perigee("run", name)
         eq(result.status, 2)
-        has(result.err, f"there is no file {name} and no scenario of that name{near}; see `perigee list`")
+        places = "" if near else " here, in scenarios/, or where the binary's own lie"
+        has(result.err, f"there is no file {name} and no scenario of that name{near}{places}; see `perigee list`")
 
 
 def test_shipped_scenarios_from_any_folder(work):
