@@ -290,7 +290,7 @@ static struct value all_kwargs(const struct chattemplate_request *r) {
 static int render(const struct chattemplate *t, const struct chattemplate_request *r,
                   const struct value *messages, const struct value *tools, struct buf *out,
                   struct err *err) {
-  struct template_options options = {.now = r->now, .has_now = r->has_now};
+  struct template_options options = {.now = r->now, .has_now = r->has_now, .tojson = r->tojson};
   struct value kwargs = all_kwargs(r);
   struct template_chat chat = {.messages = messages,
                                .tools = tools,
@@ -321,7 +321,10 @@ int chattemplate_encode(const struct chattemplate *t, struct tokens_encoder *e,
   } else {
     rc = chatmessages_tools(r->tools, &tools, err);
     if (!rc)
-      rc = render(t, r, &messages, &tools, &text, err);
+      rc = render(t, r, r->messages_as_sent ? r->messages : &messages,
+                  r->tools_as_sent && value_count(&tools) ? r->tools : &tools, &text, err);
+    if (!rc && r->append)
+      rc = buf_add(&text, r->append, strlen(r->append));
     struct tokens_options options = {.special = true, .add_special = r->add_special_tokens};
     if (!rc)
       rc = tokens_encoder_encode(e, text.data ? text.data : "", text.len, &options, out, err);

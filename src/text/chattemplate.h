@@ -45,6 +45,11 @@ struct chattemplate_request {
   bool add_special_tokens;       /* the model's first and last tokens as well */
   bool has_now;
   struct pytime now; /* what strftime_now and Harmony's system message tell, local time */
+  /* How servers have been seen to do it otherwise; no server of ours does. Not for Harmony. */
+  bool messages_as_sent; /* without chatmessages_prepare: tool arguments stay text */
+  bool tools_as_sent;    /* without chatmessages_tools: keys in the client's order */
+  unsigned tojson;       /* template.h: enum template_tojson */
+  const char *append;    /* goes behind the rendered text; NULL: nothing */
 };
 
 /* Appends the prompt's ids; `e` is the thread's encoder. ERR_INVALID and ERR_LIMIT name message,

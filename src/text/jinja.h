@@ -186,6 +186,7 @@ struct jst {
   bool autoescape;
   bool has_now;
   struct pytime now;
+  unsigned tojson; /* enum template_tojson */
   uint64_t steps_left;
   size_t memory_left;
   struct jchunk *chunks;

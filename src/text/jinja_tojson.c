@@ -13,7 +13,7 @@
 struct dumper {
   struct jst *st;
   struct buf *b;
-  bool ascii, sort, pretty;
+  bool ascii, sort, pretty, html;
   struct jv indent, item_sep, key_sep;
 };
 
@@ -41,7 +41,8 @@ static void put_string(struct dumper *d, struct jv s) {
     const char *run = p;
     while (run < end) {
       unsigned char c = (unsigned char)*run;
-      if (c < 0x20 || c == '"' || c == '\\' || (d->ascii && c >= 0x7f))
+      if (c < 0x20 || c == '"' || c == '\\' || (d->ascii && c >= 0x7f) ||
+          (d->html && (c == '<' || c == '>' || c == '&' || c == '\'')))
         break;
       run++;
     }
@@ -215,11 +216,14 @@ static void read_indent(struct dumper *d, struct jv v) {
 
 struct jv jtojson(struct jst *st, struct jv v, const struct jargs *args) {
   struct jv a[4];
-  struct dumper d = {.st = st, .indent = jstr("", 0), .key_sep = jcstr(": ")};
+  struct dumper d = {.st = st, .indent = jstr("", 0)};
   jbind(st, "tojson", "?ensure_ascii,indent,separators,sort_keys", args, a);
-  d.ascii = jtruth(st, a[0]);
+  d.ascii = jtruth(st, a[0]) || (st->tojson & TEMPLATE_TOJSON_ASCII);
+  d.html = st->tojson & TEMPLATE_TOJSON_HTML;
   read_indent(&d, a[1]);
-  d.item_sep = jcstr(d.pretty ? "," : ", ");
+  bool compact = !d.pretty && (st->tojson & TEMPLATE_TOJSON_COMPACT);
+  d.item_sep = jcstr(d.pretty || compact ? "," : ", ");
+  d.key_sep = jcstr(compact ? ":" : ": ");
   if (a[2].type != J_MISSING && a[2].type != J_NONE) {
     struct jlist *two = jcollect(st, a[2]);
     if (two->n != 2)
@@ -230,7 +234,7 @@ struct jv jtojson(struct jst *st, struct jv v, const struct jargs *args) {
     d.item_sep = jneed_str(st, two->items[0], "make_encoder() argument 6");
     d.key_sep = jneed_str(st, two->items[1], "make_encoder() argument 5");
   }
-  d.sort = jtruth(st, a[3]);
+  d.sort = jtruth(st, a[3]) || (st->tojson & TEMPLATE_TOJSON_SORTED);
   d.b = jbuf_open(st);
   put_value(&d, v, 0);
   return jbuf_close(st, d.b);

@@ -272,6 +272,7 @@ static int render(const struct template *tpl, struct job *job, const struct temp
   state_init(&st, tpl, err);
   st.has_now = opts->has_now;
   st.now = opts->now;
+  st.tojson = opts->tojson;
   st.steps_left = opts->max_steps ? opts->max_steps : DEFAULT_STEPS;
   st.memory_left = opts->max_memory_bytes ? opts->max_memory_bytes : DEFAULT_BYTES;
   st.out = &root;

@@ -20,8 +20,18 @@ struct template;
 /* Longest source taken, in bytes; the longest template in use has 17 KB. */
 #define TEMPLATE_MAX_SOURCE ((size_t)4 << 20)
 
+/* How tojson writes where the template itself does not say: transformers' way is 0. The others are
+ * those of servers that render otherwise; parity.h tries them. */
+enum template_tojson {
+  TEMPLATE_TOJSON_COMPACT = 1, /* no space behind , and : */
+  TEMPLATE_TOJSON_ASCII = 2,   /* \u00e9 for é */
+  TEMPLATE_TOJSON_SORTED = 4,  /* keys in order */
+  TEMPLATE_TOJSON_HTML = 8     /* \u003c \u003e \u0026 \u0027 for < > & ' */
+};
+
 /* What bounds one rendering; 0 in a field stands for its default. */
 struct template_options {
+  unsigned tojson;         /* enum template_tojson, or-ed */
   struct pytime now;       /* what strftime_now tells, local time */
   bool has_now;            /* without it strftime_now is an error that says so */
   size_t max_output_bytes; /* default 1 GB */
