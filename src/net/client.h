@@ -50,6 +50,7 @@ struct http_client {
   size_t n_spare;
   struct transport h1, full, other; /* .start is NULL until it is used */
   struct curl_fds *curl_fds;        /* curl_loop.c's */
+  int stamps_fd;                    /* kstamp_begin's; −1: none */
   struct http_client_stats stats;
 };
 

@@ -39,7 +39,7 @@ static void before_action(struct curl_loop *loop, int fd, uint64_t stamp_ns) {
   struct shard *s = CONTAINER_OF(loop, struct shard, loop);
   s->read = (struct http_read){.loop_ns = stamp_ns};
   if (fd >= 0 && loop->client->options.kernel_stamps)
-    s->read.kernel_ns = kstamp_convert(loop->client->loop, kstamp_peek(fd), stamp_ns);
+    s->read.kernel_ns = kstamp_convert(loop->client->loop, kstamp_peek(fd), &s->read.loop_ns);
 }
 
 static void after_action(struct curl_loop *loop);

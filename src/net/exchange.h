@@ -13,7 +13,7 @@
 
 /* When one read's bytes arrived. */
 struct http_read {
-  uint64_t loop_ns;    /* stamp of phase one of the wake-up that read them */
+  uint64_t loop_ns;    /* phase one of the wake-up that read them, or later when they came later */
   uint64_t kernel_ns;  /* the kernel's stamp of the last of them; 0 = none that can be used */
   uint64_t first_ns;   /* the kernel's stamp of the first of them where it was peeked; 0 = not */
   uint64_t drained_ns; /* when the descriptor was last seen empty; 0 = not known */

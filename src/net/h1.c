@@ -226,8 +226,8 @@ static void read_reply(struct h1_conn *c, uint64_t stamp_ns) {
       return;
     }
     if (client->options.kernel_stamps) {
-      read.kernel_ns = kstamp_convert(client->loop, c->wall_ns, stamp_ns);
-      read.first_ns = kstamp_convert(client->loop, peeked, stamp_ns);
+      read.kernel_ns = kstamp_convert(client->loop, c->wall_ns, &read.loop_ns);
+      read.first_ns = kstamp_convert(client->loop, peeked, &read.loop_ns);
     }
     if (!on_bytes(c, h1->in, (size_t)n, &read))
       return;

@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "net/client.h"
 #include "net/curl_loop.h"
+#include "net/kstamp.h"
 
 #define MAX_CONNECTIONS_DEFAULT 4096
 #define MAX_BODY_DEFAULT ((size_t)64 << 20)
@@ -63,6 +65,7 @@ struct http_client *http_client_new(const struct http_client_options *options, s
   c->loop = options->loop;
   if (!c->options.max_connections)
     c->options.max_connections = MAX_CONNECTIONS_DEFAULT;
+  c->stamps_fd = c->options.kernel_stamps ? kstamp_begin() : -1;
   return c;
 }
 
@@ -85,6 +88,8 @@ void http_client_delete(struct http_client *c) {
     buf_free(&x->head);
     mem_free(x);
   }
+  if (c->stamps_fd >= 0)
+    close(c->stamps_fd);
   mem_free(c);
 }
 

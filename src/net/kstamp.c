@@ -12,6 +12,15 @@ void kstamp_enable(int fd) {
   (void)setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags);
 }
 
+int kstamp_begin(void) {
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0)
+    fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0)
+    kstamp_enable(fd);
+  return fd;
+}
+
 static uint64_t stamp_of(struct msghdr *msg) {
   for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPING)
@@ -46,9 +55,15 @@ uint64_t kstamp_peek(int fd) {
   return wall_ns;
 }
 
-uint64_t kstamp_convert(const struct loop *loop, uint64_t wall_ns, uint64_t loop_ns) {
-  if (!wall_ns)
+uint64_t kstamp_convert(struct loop *loop, uint64_t wall_ns, uint64_t *loop_ns) {
+  int64_t at = wall_ns ? (int64_t)wall_ns - loop_realtime_offset(loop) : 0;
+  if (at <= 0)
     return 0;
-  int64_t at = (int64_t)wall_ns - loop_realtime_offset(loop);
-  return at > 0 && (uint64_t)at <= loop_ns ? (uint64_t)at : 0;
+  if ((uint64_t)at > *loop_ns) {
+    uint64_t now = loop_refresh(loop);
+    if ((uint64_t)at > now)
+      return 0;
+    *loop_ns = now;
+  }
+  return (uint64_t)at;
 }

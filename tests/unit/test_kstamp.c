@@ -59,6 +59,24 @@ static void of_reads(void **state) {
   close(client);
 }
 
+/* Stamps are on before the first socket that is read. */
+static void begun(void **state) {
+  (void)state;
+  int client, server, fd = kstamp_begin();
+  char buf[8];
+  uint64_t stamp = 0;
+  assert_true(fd >= 0);
+  clock_sleep_ns(200 * MS); /* for the system's work item */
+  pair(&client, &server, true);
+  peer_puts(server, "x");
+  wait_for(client);
+  assert_int_equal(kstamp_recv(client, buf, sizeof buf, 0, &stamp), 1);
+  assert_true(stamp > 0);
+  close(fd);
+  close(server);
+  close(client);
+}
+
 static void without(void **state) {
   (void)state;
   int client, server;
@@ -78,12 +96,20 @@ static void converted(void **state) {
   struct err err;
   struct loop *loop = loop_new(&err);
   int64_t offset = loop_realtime_offset(loop);
-  uint64_t now = 5000000;
-  uint64_t wall = (uint64_t)((int64_t)now + offset);
-  assert_int_equal(kstamp_convert(loop, wall - 100, now), now - 100);
-  assert_int_equal(kstamp_convert(loop, wall, now), now);
-  assert_int_equal(kstamp_convert(loop, wall + 1, now), 0); /* later than the loop's own */
-  assert_int_equal(kstamp_convert(loop, 0, now), 0);
+  uint64_t woke = 5000000, by = woke;
+  uint64_t wall = (uint64_t)((int64_t)woke + offset);
+  assert_int_equal(kstamp_convert(loop, wall - 100, &by), woke - 100);
+  assert_int_equal(kstamp_convert(loop, wall, &by), woke);
+  assert_int_equal(kstamp_convert(loop, 0, &by), 0);
+  assert_int_equal(by, woke);
+  /* Bytes that came after the wake-up: their own stamp, never one from before they were there. */
+  assert_int_equal(kstamp_convert(loop, wall + 700, &by), woke + 700);
+  assert_true(by >= woke + 700 && by <= clock_ns());
+  /* The future is no stamp. */
+  by = woke;
+  uint64_t later = (uint64_t)((int64_t)(clock_ns() + NS_PER_S) + offset);
+  assert_int_equal(kstamp_convert(loop, later, &by), 0);
+  assert_int_equal(by, woke);
   loop_delete(loop);
 }
 
@@ -132,10 +158,8 @@ int main(void) {
   if (http_global_init(&err))
     return 1;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(of_reads),
-      cmocka_unit_test(without),
-      cmocka_unit_test(converted),
-      cmocka_unit_test(in_a_client),
+      cmocka_unit_test(begun),     cmocka_unit_test(of_reads),    cmocka_unit_test(without),
+      cmocka_unit_test(converted), cmocka_unit_test(in_a_client),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
