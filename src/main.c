@@ -24,6 +24,7 @@ static const struct command commands[] = {
     {"list", cmd_list, "the scenarios in reach"},
     {"hash", cmd_hash, "block hashes of a prompt, as routers and engines compute them"},
     {"render", cmd_render, "the text a chat template makes of a conversation"},
+    {"parity", cmd_parity, "compare token ids and counts with those of servers"},
     {"tokenize", cmd_tokenize, "token ids of a text, and back"},
     {"new", cmd_new, "write the start of a scenario or a library"},
     {"types", cmd_types, "write editor settings for the Lua API"},

@@ -14,7 +14,8 @@ struct text_case {
 
 static const struct text_case prompts[] = {
     {"plain", "The quick brown fox jumps over the lazy dog."},
-    {"unicode", "naïve café e\xcc\x81 ﬁ Ω日本語の文章、한국어 עברית 🙂 👩‍🚀 🇫🇷 \xe1\xa0\x8e "
+    {"unicode", "naïve café e\xcc\x81 ﬁ Ω日本語の文章、한국어 עברית 🙂 👩‍🚀 🇫🇷 "
+                "\xe1\xa0\x8e "
                 "x\xc2\xa0y"},
     {"whitespace", "  two  spaces\n\n\ttab\t\r\n   three lines\n\n\n   and the end  "},
     {"code",
@@ -174,8 +175,9 @@ struct paritycases paritycases_all(void) {
 }
 
 struct paritycases paritycases_quick(void) {
-  static const char text[] = "naïve café 日本語 🙂  two  spaces\n\n\ttab 12345 for (i = 0; i < "
-                             "10; i++) <|im_end|> it's";
+  static const char text[] =
+      "naïve café 日本語 🙂  two  spaces\n\n\ttab 12345 for (i = 0; i < "
+      "10; i++) <|im_end|> it's";
   static const struct text_case chat = {
       "quick",
       "[" SYSTEM
