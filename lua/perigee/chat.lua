@@ -148,7 +148,7 @@ local function keep(conv, reply, max_tokens, call)
     if text == nil or (#text == 0 and #calls > 0) then
       text = nil
     end
-    conv.core:live(text or (#calls == 0 and "" or nil), calls)
+    conv.core:live(text or (#calls == 0 and "" or nil), calls, reply.raw_text and reply.reasoning)
     for _, made in ipairs(calls) do
       conv.open[#conv.open + 1] = made.id
     end
@@ -200,8 +200,22 @@ local function check_call(conv, call)
   return call
 end
 
+-- Takes the model's raw words apart where the renderer can; what cannot be parsed stays the text.
+local function parsed(conv, reply)
+  local said, message = conv.renderer.object:parse(reply.text or "")
+  if not said then
+    reply.parse_error = message
+    return
+  end
+  reply.raw_text = reply.text
+  reply.text, reply.reasoning, reply.tool_calls = said.content or "", said.reasoning, said.tool_calls
+end
+
 -- The conversation as token ids, with the row's fields about them.
 local function rendered(conv, options, prompt)
+  if conv.renderer.parses and options.skip_special_tokens == nil then
+    options.skip_special_tokens = false
+  end
   prompt.render_ns, prompt.tokenize_ns = prompts.update(conv, conv.renderer, "conv:send")
   prompt.api, prompt.hash_ns, conv.hash_ns = "completions", conv.hash_ns, nil
   prompt.prompt_tokens, prompt.survived_tokens = conv.core:prompt_tokens(), conv.core:prompt_sent()
@@ -213,7 +227,7 @@ end
 local function counted(conv, prompt)
   local fleet = conv.vu.fleet
   if fleet.verify and fleet.template then
-    conv.counter = conv.counter or prompts.renderer(fleet.template, nil, "--template")
+    conv.counter = conv.counter or prompts.renderer(conv, fleet.template, nil, "--verify")
     prompt.render_ns, prompt.tokenize_ns = prompts.update(conv, conv.counter, "conv:send (--verify)")
     prompt.prompt_tokens, prompt.survived_tokens = conv.core:prompt_tokens(), conv.core:prompt_sent()
   end
@@ -251,6 +265,9 @@ local function send(conv, verb, opts)
     return nil, class, detail, response
   end
   reply.prompt_tokens_local, reply.survived_tokens = prompt.prompt_tokens, prompt.survived_tokens
+  if conv.renderer and conv.renderer.parses then
+    parsed(conv, reply)
+  end
   keep(conv, reply, max_tokens, call)
   return reply
 end
@@ -343,7 +360,7 @@ function Conversation:set_renderer(renderer, opts)
   elseif renderer == nil then
     self.renderer = nil
   else
-    self.renderer = prompts.renderer(renderer, opts, "conv:set_renderer")
+    self.renderer = prompts.renderer(self, renderer, opts, "conv:set_renderer")
   end
   return self
 end

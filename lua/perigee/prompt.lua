@@ -7,22 +7,26 @@ local make = require "perigee.gen.core"
 
 local prompt = {}
 
-local OPTIONS = { "kwargs", "now" }
+local OPTIONS = { "kwargs", "now", "tokenizer" }
 
 local loaded = {} -- what --template named, by its name: made once per state
 
 -- A renderer from what --template takes: "harmony", or where a template is.
-local function named(name)
+local function named(name, now, where)
+  if name == "harmony" then
+    if not now then
+      core.raise(where .. ": Harmony's system message has a date, the server's own: give the run --now "
+        .. "(vLLM: VLLM_SYSTEM_START_DATE, else its day), or take require \"perigee.harmony\".renderer "
+        .. "{ date = \"2026-08-01\" } (false for none)")
+    end
+    return require "perigee.harmony".renderer { date = now:sub(1, 10) }
+  end
   if loaded[name] then
     return loaded[name]
   end
-  if name == "harmony" then
-    core.raise("conv:set_renderer: Harmony's system message has a date: "
-      .. "require \"perigee.harmony\".renderer { date = \"2026-08-01\" } (false for none)")
-  end
   local template, message = require "perigee.template".load(name)
   if not template then
-    core.raise("conv:set_renderer: " .. message)
+    core.raise(where .. ": " .. message)
   end
   loaded[name] = template
   return template
@@ -33,8 +37,29 @@ local function has_method(r, name)
   return ok and type(method) == "function"
 end
 
+-- Whether the run's tokenizer is the conversation's: its model is the run's, and the tokenizer known.
+local function is_runs(conv)
+  local fleet = conv.vu.fleet
+  return fleet.tokenizer ~= nil and conv.model == fleet.model
+end
+
+-- The tokenizer of the options, checked against the run's.
+local function own_tokenizer(conv, tokenizer, where)
+  if type(tokenizer) ~= "userdata" or not has_method(tokenizer, "encode") then
+    core.raise(where .. ": tokenizer must be what perigee.tokenizer loads, got " .. core.shown(tokenizer))
+  end
+  local reads, message = true, nil
+  if is_runs(conv) then
+    reads, message = histories.run_reads(tokenizer)
+  end
+  if not reads then
+    core.raise(where .. ": " .. message)
+  end
+  return tokenizer
+end
+
 --- Checks a renderer and its options; returns what prompt.update takes.
-function prompt.renderer(r, opts, where)
+function prompt.renderer(conv, r, opts, where)
   opts = core.options(opts, where, OPTIONS)
   if opts.now ~= nil and type(opts.now) ~= "string" then
     core.raise(where .. ": now must be a time as \"2026-08-01T12:00:00\", got " .. core.shown(opts.now))
@@ -42,11 +67,13 @@ function prompt.renderer(r, opts, where)
   if opts.kwargs ~= nil and type(opts.kwargs) ~= "table" then
     core.raise(where .. ": kwargs must be a table of template variables, got " .. core.shown(opts.kwargs))
   end
+  local now = opts.now or conv.vu.fleet.now
+  local tokenizer = opts.tokenizer and own_tokenizer(conv, opts.tokenizer, where)
   if type(r) == "string" then
-    r = named(r)
+    r = named(r, now, where)
   end
   if type(r) == "table" and histories.is_template(rawget(r, "core")) then
-    return { template = rawget(r, "core"), kwargs = opts.kwargs, now = opts.now }
+    return { template = rawget(r, "core"), kwargs = opts.kwargs, now = now, tokenizer = tokenizer }
   end
   local kind = type(r)
   if (kind ~= "table" and kind ~= "userdata")
@@ -54,7 +81,19 @@ function prompt.renderer(r, opts, where)
     core.raise(("%s: a renderer is a template (perigee.template), a perigee.harmony renderer, or a table "
       .. "with render(self, messages, options); got %s"):format(where, core.shown(r)))
   end
-  return { object = r, ids = has_method(r, "render_ids"), kwargs = opts.kwargs, now = opts.now }
+  local harmony = kind == "userdata" -- it has a date and a tokenizer of its own
+  if harmony and tokenizer then
+    core.raise(where .. ": a Harmony renderer takes its tokenizer itself: harmony.renderer { tokenizer = … }")
+  end
+  return {
+    object = r,
+    ids = has_method(r, "render_ids"),
+    parses = has_method(r, "parse"),
+    kwargs = opts.kwargs,
+    now = harmony and opts.now or not harmony and now or nil,
+    for_run = harmony and is_runs(conv) or nil,
+    tokenizer = tokenizer,
+  }
 end
 
 local function messages_of(conv)
@@ -76,7 +115,8 @@ local function update_from_object(conv, renderer, where)
   local r = renderer.object
   local render = renderer.ids and r.render_ids or r.render
   local made, message = render(r, messages_of(conv), {
-    add_generation_prompt = true, kwargs = renderer.kwargs, now = renderer.now, tools = tools_of(conv),
+    add_generation_prompt = true, for_run = renderer.for_run, kwargs = renderer.kwargs, now = renderer.now,
+    tools = tools_of(conv),
   })
   local to = histories.clock()
   local spent = from and to - from
@@ -84,13 +124,13 @@ local function update_from_object(conv, renderer, where)
     core.raise(("%s: the renderer: %s"):format(where, tostring(message)))
   end
   if type(made) == "table" then
-    conv.core:prompt_ids(made)
+    conv.core:prompt_ids(made, renderer.tokenizer)
     return spent, nil
   elseif type(made) ~= "string" and not make.is_text(made) then
     core.raise(("%s: the renderer returned a %s; a text or a list of token ids is expected"):format(where,
       type(made)))
   end
-  local tokenize_ns, why = conv.core:prompt_text(made)
+  local tokenize_ns, why = conv.core:prompt_text(made, renderer.tokenizer)
   if why then
     core.raise(("%s: %s"):format(where, why))
   end
@@ -102,7 +142,8 @@ function prompt.update(conv, renderer, where)
   if renderer.object then
     return update_from_object(conv, renderer, where)
   end
-  local render_ns, tokenize_ns = conv.core:render(renderer.template, renderer.kwargs, renderer.now)
+  local render_ns, tokenize_ns = conv.core:render(renderer.template, renderer.kwargs, renderer.now,
+    renderer.tokenizer)
   if type(tokenize_ns) == "string" then
     core.raise(("%s: %s"):format(where, tokenize_ns))
   end

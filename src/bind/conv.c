@@ -232,10 +232,27 @@ static const char *field(lua_State *L, int index, const char *name, size_t *len)
   return lua_tolstring(L, -1, len);
 }
 
-/* conv:live(text or nil, {{id=, name=, arguments=}…}): what the model really said */
+/* The id of the call at the top of the stack; one without gets one. */
+static MAY_RAISE void give_id(lua_State *L, struct rng *r) {
+  char id[10];
+  bool has = lua_getfield(L, -1, "id") != LUA_TNIL;
+  lua_pop(L, 1);
+  if (has)
+    return;
+  write_call_id(id, r);
+  lua_pushstring(L, id);
+  lua_setfield(L, -2, "id");
+}
+
+/* conv:live(text or nil, {{id=, name=, arguments=}…}, reasoning or nil): what the model really
+ * said; a call without an id is given one. */
 static int conv_live(lua_State *L) {
   struct conv *c = conv_check(L, 1);
   luaL_checktype(L, 3, LUA_TTABLE);
+  lua_settop(L, 4);
+  size_t reasoning_len = 0;
+  const char *reasoning = luaL_optlstring(L, 4, NULL, &reasoning_len);
+  struct rng ids = answer_rng(c);
   struct buf *b = bind_hold_buf(L);
   size_t bytes = 0;
   lua_Integer calls = luaL_len(L, 3);
@@ -253,13 +270,20 @@ static int conv_live(lua_State *L) {
     buf_puts(b, i == 1 ? ",\"tool_calls\":[" : ",");
     int top = lua_gettop(L);
     lua_rawgeti(L, 3, i);
+    luaL_checktype(L, -1, LUA_TTABLE);
+    give_id(L, &ids);
     const char *id = field(L, top + 1, "id", &id_len);
     const char *name = field(L, top + 1, "name", &name_len);
     const char *arguments = field(L, top + 1, "arguments", &arguments_len);
     bytes += put_call(b, id, id_len, name, name_len, arguments, arguments_len);
     lua_settop(L, top);
   }
-  buf_puts(b, calls ? "]}" : "}");
+  buf_puts(b, calls ? "]" : "");
+  if (reasoning) {
+    buf_putc(b, ',');
+    put_string(b, "reasoning", reasoning, reasoning_len);
+  }
+  buf_putc(b, '}');
   add_buf(L, c, b, bytes, ROLE_ASSISTANT);
   c->answers++;
   return 0;
@@ -491,8 +515,11 @@ static MAY_RAISE struct conv *push_conv(lua_State *L) {
 }
 
 int luaopen_perigee_chat_core(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"clock", conv_clock}, {"is_template", conv_is_template}, {"new", conv_new}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"clock", conv_clock},
+                                       {"is_template", conv_is_template},
+                                       {"new", conv_new},
+                                       {"run_reads", conv_run_reads},
+                                       {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

@@ -48,6 +48,7 @@ struct conv {
   /* the prompt of a renderer (convprompt.c) */
   struct conv_prepared *prepared_tools;
   struct promptids prompt, sent; /* as it is, and as the last request had it */
+  uint64_t made_by;              /* the hash of the tokenizer whose ids are in `prompt` */
   bool has_sent;
   struct conv_hashing hashing;
 };
@@ -62,6 +63,7 @@ void conv_prompt_fork(const struct conv *c, struct conv *fork);
 /* Methods of convprompt.c. */
 MAY_RAISE int conv_clock(lua_State *L), conv_hashes(lua_State *L), conv_is_template(lua_State *L),
     conv_prompt_body(lua_State *L), conv_prompt_ids(lua_State *L), conv_prompt_sent(lua_State *L),
-    conv_prompt_text(lua_State *L), conv_prompt_tokens(lua_State *L), conv_render(lua_State *L);
+    conv_prompt_text(lua_State *L), conv_prompt_tokens(lua_State *L), conv_render(lua_State *L),
+    conv_run_reads(lua_State *L);
 
 #endif

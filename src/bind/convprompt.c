@@ -13,6 +13,7 @@
 #include "bind/hold.h"
 #include "bind/luablockhash.h"
 #include "bind/luatemplate.h"
+#include "bind/luatokenizer.h"
 #include "bind/text.h"
 #include "io/loop.h"
 #include "run/state.h"
@@ -54,6 +55,7 @@ void conv_prompt_fork(const struct conv *c, struct conv *f) {
   promptids_fork(&c->prompt, &f->prompt);
   promptids_fork(&c->sent, &f->sent);
   f->has_sent = c->has_sent;
+  f->made_by = c->made_by;
   f->hashing = c->hashing;
   if (c->hashing.chain) {
     f->hashing.chain = blockhash_chain_fork(c->hashing.chain);
@@ -61,11 +63,12 @@ void conv_prompt_fork(const struct conv *c, struct conv *f) {
   }
 }
 
-/* ---- the state's memo ---- */
+/* ---- the state's memos ---- */
 
 struct held_memo {
   const struct tokens *bytes; /* when there is no model's tokenizer */
   struct tokens_encoder *own;
+  const struct tokens *tokens; /* the one it is of */
   struct promptids_memo *memo;
 };
 
@@ -78,28 +81,69 @@ static int memo_gc(lua_State *L) {
   return 0;
 }
 
-static MAY_RAISE struct promptids_memo *memo_of(lua_State *L) {
-  static const char key;
+/* Pushes a memo for the encoder; NULL: of bytes. */
+static MAY_RAISE struct held_memo *push_memo(lua_State *L, struct tokens_encoder *e) {
   static const luaL_Reg meta[] = {{"__gc", memo_gc}, {NULL, NULL}};
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) == LUA_TUSERDATA) {
-    struct held_memo *h = lua_touserdata(L, -1);
-    lua_pop(L, 1);
-    return h->memo;
-  }
-  lua_pop(L, 1);
-  struct gen_tokens t = bind_gen_tokens(L);
   struct err err;
-  if (!t.encoder && !t.exact)
-    bind_raise(L, "a renderer needs the model's tokenizer: give the run --tokenizer");
   bind_new_type(L, MEMO_TYPE, meta, NULL);
   struct held_memo *h = bind_new_userdata(L, sizeof *h, MEMO_TYPE);
-  if (!t.encoder) {
+  if (!e) {
     if (tokens_open("bytes", &h->bytes, &err))
       bind_raise(L, "%s", err.text);
-    h->own = tokens_encoder_new(h->bytes);
+    e = h->own = tokens_encoder_new(h->bytes);
   }
-  h->memo = promptids_memo_new(t.encoder ? t.encoder : h->own, MEMO_BYTES);
+  h->tokens = e->tokens;
+  h->memo = promptids_memo_new(e, MEMO_BYTES);
+  return h;
+}
+
+/* Pushes the table of memos: tokenizer (the state's own: `true`) -> memo, which it keeps. */
+static MAY_RAISE void push_memos(lua_State *L) {
+  static const char key;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) != LUA_TNIL)
+    return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "k");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
+}
+
+/* The memo for the tokenizer at `index` (a perigee.tokenizer; none or nil: the run's); the
+ * conversation's prompt begins anew when it was made by another. */
+static MAY_RAISE struct promptids_memo *memo_of(lua_State *L, struct conv *c, int index) {
+  struct tokens_encoder *e = bind_gen_tokens(L).encoder;
+  bool own = lua_isnoneornil(L, index);
+  if (!own) {
+    e = bind_test_tokenizer(L, index);
+    luaL_argcheck(L, e, index, "no tokenizer, or a closed one");
+  } else if (!e && !bind_gen_tokens(L).exact) {
+    bind_raise(L, "a renderer needs the model's tokenizer: give the run --tokenizer");
+  }
+  push_memos(L);
+  int memos = lua_gettop(L);
+  if (own)
+    lua_pushboolean(L, true);
+  else
+    lua_pushvalue(L, index);
+  if (lua_rawget(L, memos) == LUA_TNIL) {
+    if (own)
+      lua_pushboolean(L, true);
+    else
+      lua_pushvalue(L, index);
+    push_memo(L, e);
+    lua_pushvalue(L, -1);
+    lua_replace(L, memos + 1); /* in place of nil */
+    lua_rawset(L, memos);
+  }
+  const struct held_memo *h = lua_touserdata(L, memos + 1);
+  lua_settop(L, memos - 1);
+  if (c->prompt.n && c->made_by != h->tokens->hash)
+    promptids_set_ids(&c->prompt, NULL, 0);
+  c->made_by = h->tokens->hash;
   return h->memo;
 }
 
@@ -189,15 +233,15 @@ static int render(struct conv *c, const struct held_template *tpl, const struct 
   return rc;
 }
 
-/* conv:render(template's core, kwargs or nil, now or nil) -> render_ns, tokenize_ns (nil without a
- * run's clock); nil, message. */
+/* conv:render(template's core, kwargs or nil, now or nil, tokenizer or nil) -> render_ns, tokenize_ns
+ * (nil without a run's clock); nil, message. */
 int conv_render(lua_State *L) {
   struct conv *c = conv_check(L, 1);
   const struct held_template *tpl = bind_test_template(L, 2);
   luaL_argcheck(L, tpl, 2, "no template");
   struct template_options options = {0};
   struct err err;
-  lua_settop(L, 4);
+  lua_settop(L, 5);
   size_t len = 0;
   const char *now = luaL_optlstring(L, 4, NULL, &len);
   struct value *kwargs = lua_isnil(L, 3) ? NULL : bind_hold_value(L);
@@ -206,7 +250,7 @@ int conv_render(lua_State *L) {
   options.has_now = now != NULL;
   if (now && pytime_parse(now, len, &options.now, &err) < 0)
     return push_failure(L, &err);
-  struct promptids_memo *memo = memo_of(L);
+  struct promptids_memo *memo = memo_of(L, c, 5);
   struct buf *text = bind_scratch_buf(L);
   uint64_t t0 = now_ns(L);
   if (render(c, tpl, kwargs, &options, text, &err))
@@ -220,12 +264,12 @@ int conv_render(lua_State *L) {
   return 2;
 }
 
-/* conv:prompt_text(text) -> tokenize_ns: what a renderer made; nil, message */
+/* conv:prompt_text(text, tokenizer or nil) -> tokenize_ns: what a renderer made; nil, message */
 int conv_prompt_text(lua_State *L) {
   struct conv *c = conv_check(L, 1);
   struct err err;
   const struct blob *text = bind_text_blob(L, bind_check_text_node(L, 2, "the renderer's text"));
-  struct promptids_memo *memo = memo_of(L);
+  struct promptids_memo *memo = memo_of(L, c, 3);
   uint64_t t0 = now_ns(L);
   if (promptids_set_text(&c->prompt, memo, text->data, text->len, &err))
     return push_failure(L, &err);
@@ -234,10 +278,12 @@ int conv_prompt_text(lua_State *L) {
   return 1;
 }
 
-/* conv:prompt_ids(list): what a renderer made */
+/* conv:prompt_ids(list, tokenizer or nil): what a renderer made, in ids of that or the run's */
 int conv_prompt_ids(lua_State *L) {
   struct conv *c = conv_check(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
+  struct tokens_encoder *e = bind_test_tokenizer(L, 3);
+  e = e ? e : bind_gen_tokens(L).encoder;
   size_t n = (size_t)luaL_len(L, 2);
   uint32_t *ids = lua_newuserdatauv(L, (n ? n : 1) * sizeof *ids, 0);
   for (size_t i = 0; i < n; i++) {
@@ -246,6 +292,9 @@ int conv_prompt_ids(lua_State *L) {
     lua_Integer id = lua_type(L, -1) == LUA_TNUMBER ? lua_tointegerx(L, -1, &whole) : 0;
     if (!whole || id < 0 || id > UINT32_MAX)
       bind_raise(L, "the renderer's token %d is %s, not a token id", (int)i + 1, bind_shown(L, -1));
+    if (e && id >= e->tokens->vocab_size)
+      bind_raise(L, "the renderer's token %d is %d, and tokenizer %s has ids below %d", (int)i + 1,
+                 (int)id, e->tokens->name, (int)e->tokens->vocab_size);
     ids[i] = (uint32_t)id;
     lua_pop(L, 1);
   }
@@ -364,5 +413,16 @@ int conv_clock(lua_State *L) {
 /* is_template(x) -> whether it is the core of a template */
 int conv_is_template(lua_State *L) {
   lua_pushboolean(L, bind_test_template(L, 1) != NULL);
+  return 1;
+}
+
+/* run_reads(tokenizer) -> true; nil, message when the run's tokenizer is another */
+int conv_run_reads(lua_State *L) {
+  const struct tokens_encoder *e = bind_test_tokenizer(L, 1);
+  struct err err;
+  luaL_argcheck(L, e, 1, "no tokenizer, or a closed one");
+  if (bind_run_reads(L, e->tokens, &err))
+    return push_failure(L, &err);
+  lua_pushboolean(L, true);
   return 1;
 }

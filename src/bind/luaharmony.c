@@ -7,7 +7,9 @@
 
 #include "bind/bind.h"
 #include "bind/core.h"
+#include "bind/gen.h"
 #include "bind/hold.h"
+#include "bind/luatokenizer.h"
 #include "bind/text.h"
 #include "text/harmony.h"
 #include "text/json.h"
@@ -70,9 +72,13 @@ static int load_tokens(const char *path, const struct tokens **out, struct err *
 
 static const char default_tokens_key; /* its address is a registry key: path -> held tokens */
 
-/* The encoder of that file (NULL: the default), made once per state; NULL leaves *err. */
+/* The encoder of that file, made once per state; of none the run's where that is gpt-oss's, else
+ * the default. NULL leaves *err. */
 static MAY_RAISE struct tokens_encoder *encoder_of(lua_State *L, const char *path,
                                                    struct err *err) {
+  struct tokens_encoder *run = bind_gen_tokens(L).encoder;
+  if (!path && run && harmony_knows(run))
+    return run;
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &default_tokens_key) == LUA_TNIL) {
     lua_newtable(L);
     lua_pushvalue(L, -1);
@@ -134,9 +140,13 @@ static MAY_RAISE bool encode_by(lua_State *L, int at, const struct harmony_promp
   return true;
 }
 
-/* ids, text; nil, message. The tokenizer is at `at`: nil, a name or path, or an object. */
-static MAY_RAISE int push_ids(lua_State *L, struct held_prompt *h, int at) {
+/* ids, text; nil, message. The tokenizer is at `at`: nil, a name or path, or an object. `for_run`:
+ * the run's server must read the same. */
+static MAY_RAISE int push_ids(lua_State *L, struct held_prompt *h, int at, bool for_run) {
   struct err err;
+  const struct tokens_encoder *object = bind_test_tokenizer(L, at);
+  if (for_run && object && bind_run_reads(L, object->tokens, &err))
+    return push_failure(L, &err);
   if (!lua_isnil(L, at) && lua_type(L, at) != LUA_TSTRING) {
     lua_newtable(L);
     for (size_t i = 0; i < h->prompt.n; i++)
@@ -146,7 +156,8 @@ static MAY_RAISE int push_ids(lua_State *L, struct held_prompt *h, int at) {
     return 2;
   }
   struct tokens_encoder *encoder = encoder_of(L, lua_tostring(L, at), &err);
-  if (!encoder || harmony_encode(&h->prompt, encoder, &h->ids, &err))
+  if (!encoder || (for_run && bind_run_reads(L, encoder->tokens, &err)) ||
+      harmony_encode(&h->prompt, encoder, &h->ids, &err))
     return push_failure(L, &err);
   lua_createtable(L, h->ids.n < INT32_MAX ? (int)h->ids.n : 0, 0);
   for (size_t i = 0; i < h->ids.n; i++) {
@@ -216,7 +227,7 @@ static int harmony_render_json(lua_State *L) {
   if (json_parse(text->data, text->len, row, &err) || row_options(row, &options, &err) ||
       harmony_render(&h->prompt, value_get(row, "messages"), &options, &err))
     return push_failure(L, &err);
-  return push_ids(L, h, tokenizer);
+  return push_ids(L, h, tokenizer, false);
 }
 
 /* ---- renderers: their options are the first user value ---- */
@@ -224,7 +235,7 @@ static int harmony_render_json(lua_State *L) {
 static const char *const renderer_options[] = {"call_content_type", "date", "model_identity",
                                                "reasoning_effort", "tokenizer"};
 static const char *const render_options[] = {
-    "add_generation_prompt", "date", "kwargs", "now", "special", "tools"};
+    "add_generation_prompt", "date", "for_run", "kwargs", "now", "special", "tools"};
 static const char *const kwargs[] = {"model_identity", "reasoning_effort"};
 
 /* field of the table at `index` as a text that the table keeps alive; NULL when it is absent. */
@@ -347,14 +358,34 @@ static int renderer_render_ids(lua_State *L) {
   if (!render(L, h, where, &err))
     return push_failure(L, &err);
   lua_getiuservalue(L, 1, 1);
-  return push_ids(L, h, tokenizer_option(L, lua_gettop(L), where));
+  int tokenizer = tokenizer_option(L, lua_gettop(L), where);
+  bool for_run = !lua_isnil(L, 3) && lua_getfield(L, 3, "for_run") != LUA_TNIL && lua_toboolean(L, -1);
+  return push_ids(L, h, tokenizer, for_run);
+}
+
+/* renderer:parse(text) -> {reasoning =, content =, tool_calls = {{name =, arguments =}…}}: what the
+ * model said, special tokens written out; nil, message */
+static int renderer_parse(lua_State *L) {
+  struct err err;
+  bind_check_self(L, RENDERER);
+  lua_settop(L, 2);
+  const struct blob *text =
+      bind_text_blob(L, bind_check_text_node(L, 2, "harmony_renderer:parse: the text"));
+  struct value *said = bind_hold_value(L);
+  if (harmony_parse(text->data, text->len, said, &err))
+    return push_failure(L, &err);
+  bind_push_value(L, said, false);
+  return 1;
 }
 
 /* renderer{tokenizer =, date =, …} */
 static int harmony_renderer(lua_State *L) {
   static const luaL_Reg meta[] = {{NULL, NULL}};
   static const luaL_Reg methods[] = {
-      {"render", renderer_render}, {"render_ids", renderer_render_ids}, {NULL, NULL}};
+      {"parse", renderer_parse},
+      {"render", renderer_render},
+      {"render_ids", renderer_render_ids},
+      {NULL, NULL}};
   static const char where[] = "harmony.renderer";
   lua_settop(L, 1);
   if (lua_isnil(L, 1)) {

@@ -2,13 +2,15 @@
  *
  * A handle owns a tokenizer and an encoder of its own: it belongs to one Lua state. What a file or
  * a text has wrong comes back as nil, message; misuse raises. */
+#include "bind/luatokenizer.h"
+
 #include <string.h>
 
 #include "bind/bind.h"
 #include "bind/core.h"
+#include "bind/gen.h"
 #include "bind/hold.h"
 #include "bind/text.h"
-#include "text/tokens.h"
 
 #define TOKENIZER "perigee.tokenizer"
 
@@ -24,6 +26,32 @@ static int tokenizer_gc(lua_State *L) {
   tokens_list_free(&t->ids);
   tokens_close(t->tokens);
   *t = (struct lua_tokenizer){0};
+  return 0;
+}
+
+struct tokens_encoder *bind_test_tokenizer(lua_State *L, int index) {
+  const struct lua_tokenizer *t = luaL_testudata(L, index, TOKENIZER);
+  return t ? t->encoder : NULL;
+}
+
+int bind_run_reads(lua_State *L, const struct tokens *t, struct err *err) {
+  static const char key; /* in the registry: the hash of the last one that was found good */
+  struct gen_tokens run = bind_gen_tokens(L);
+  const struct tokens *own = run.encoder ? run.encoder->tokens : NULL;
+  if (own == t || (!own && (!run.exact || t->kind == TOKENS_BYTES)))
+    return 0;
+  bool known = lua_rawgetp(L, LUA_REGISTRYINDEX, &key) == LUA_TNUMBER &&
+               (uint64_t)lua_tointeger(L, -1) == t->hash;
+  lua_pop(L, 1);
+  if (known)
+    return 0;
+  if (!own || !tokens_agree(own, t))
+    return err_set(err, ERR_INVALID,
+                   "the renderer makes tokens of %.200s, and the run's tokenizer is %.200s: the "
+                   "server would read other tokens; give both the same (--tokenizer)",
+                   t->name, own ? own->name : "bytes");
+  lua_pushinteger(L, (lua_Integer)t->hash);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
   return 0;
 }
 

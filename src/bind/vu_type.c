@@ -59,6 +59,7 @@ static MAY_RAISE void push_fleet(lua_State *L, const struct state *s) {
     add_string(tree, "tenant", f->tenant);
     add_string(tree, "tokenizer", f->tokenizer);
     add_string(tree, "template", f->template);
+    add_string(tree, "now", f->now);
     *shared_add(tree, "verify", strlen("verify")) =
         (struct shared){.kind = SHARED_BOOL, .u.boolean = f->verify};
     *shared_add(tree, "simulated", strlen("simulated")) =

@@ -12,6 +12,7 @@
 #include "bind/script.h"
 #include "cmd/tlsfiles.h"
 #include "net/http.h"
+#include "text/pytime.h"
 #include "text/tokenizer.h"
 #include "text/url.h"
 
@@ -226,7 +227,7 @@ static int take_tls(const struct value *tls, struct fleet *f, struct err *err) {
 
 static int take_file(const struct value *file, struct fleet *f, struct err *err) {
   static const char *const known[] = {"replicas", "gateway",  "model",   "tokenizer", "family",
-                                      "tenant",   "template", "headers", "tls"};
+                                      "tenant",   "template", "now",     "headers",   "tls"};
   static const char *const later[] = {"lookup", "hash_scheme", "block_size"};
   for (size_t i = 0; i < file->u.object.n; i++) {
     const char *key = file->u.object.pairs[i].key;
@@ -252,6 +253,8 @@ static int take_file(const struct value *file, struct fleet *f, struct err *err)
     rc = take_text(file, "family", &f->family, err);
   if (!rc)
     rc = take_text(file, "template", &f->template, err);
+  if (!rc)
+    rc = take_text(file, "now", &f->now, err);
   if (!rc)
     rc = take_text(file, "tenant", &f->tenant, err);
   if (!rc && (v = value_get(file, "headers")))
@@ -313,8 +316,7 @@ int fleet_options_check(const struct fleet *f, struct err *err) {
   return rc;
 }
 
-/* The name of a tokenizer that came with a template becomes that one's folder. */
-static int find_template(struct fleet *f, struct err *err) {
+int fleet_options_find_template(struct fleet *f, struct err *err) {
   static const char *const files[] = {"chat_template.jinja", "tokenizer_config.json"};
   if (strcmp(f->template, "harmony") == 0 || access(f->template, R_OK) == 0)
     return 0;
@@ -335,7 +337,7 @@ static int find_template(struct fleet *f, struct err *err) {
 static int check_tokens(const struct fleet_options *o, struct fleet *f, struct err *err) {
   if (f->family && !f->tokenizer)
     return err_set(err, ERR_INVALID, "--family says whose rank file --tokenizer is; give both");
-  if (f->template && find_template(f, err))
+  if (f->template && fleet_options_find_template(f, err))
     return err_prefix(err, "%s", o->template ? "--template" : "template");
   if (fleet_load_tokens(f, err))
     return err_prefix(err, "%s", o->tokenizer ? "--tokenizer" : "tokenizer");
@@ -367,6 +369,13 @@ int fleet_options_build(const struct fleet_options *o, struct fleet *f, struct e
   replace(&f->family, o->family);
   replace(&f->template, o->template);
   replace(&f->tenant, o->tenant);
+  replace(&f->now, o->now);
+  struct pytime now;
+  if (!rc && f->now) {
+    rc = pytime_parse(f->now, strlen(f->now), &now, err);
+    if (rc)
+      err_prefix(err, o->now ? "--now" : "now");
+  }
   replace(&f->ca_file, o->ca_file);
   replace(&f->cert_file, o->cert_file);
   replace(&f->key_file, o->key_file);

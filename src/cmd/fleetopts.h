@@ -9,7 +9,7 @@
 #include "run/fleet.h"
 
 struct fleet_options {
-  const char *fleet_file, *gateway, *model, *tokenizer, *family, *template, *tenant;
+  const char *fleet_file, *gateway, *model, *tokenizer, *family, *template, *tenant, *now;
   const char *api_key_env, *api_key_file;
   const char *ca_file, *cert_file, *key_file, *proxy;
   struct options_list replicas, metrics, headers;
@@ -39,6 +39,10 @@ struct fleet_options {
        "the model's chat template: a file, the folder of its tokenizer_config.json, or qwen3; "    \
        "harmony "                                                                                  \
        "is gpt-oss's own format"},                                                                 \
+      {"--now", "TIME", OPTIONS_TEXT, offsetof(type, field.now),                                   \
+       "the present as the servers have it, for templates that print it and for Harmony's date, "  \
+       "as in 2026-08-22 or 2026-08-22T12:00:00 (vLLM: VLLM_SYSTEM_START_DATE, else its day). "    \
+       "The built-in fleet is given it too (default: the start of the run)"},                      \
       {"--tenant", "NAME", OPTIONS_TEXT, offsetof(type, field.tenant),                             \
        "the tenant that routers are told"},                                                        \
       {"--header", "LINE", OPTIONS_LIST, offsetof(type, field.headers),                            \
@@ -67,6 +71,9 @@ struct fleet_options {
 NODISCARD int fleet_options_build(const struct fleet_options *o, struct fleet *fleet,
                                   struct err *err);
 
+/* The name of a tokenizer that came with a template becomes that one's folder in f->template, which
+ * is set. ERR_NOT_FOUND: neither that, nor a file or folder, nor "harmony". */
+NODISCARD int fleet_options_find_template(struct fleet *f, struct err *err);
 /* What can be said once every server is known, the plan's own target included; none: the built-in
  * fleet's. */
 NODISCARD int fleet_options_check(const struct fleet *fleet, struct err *err);

@@ -1,12 +1,16 @@
 /* probe.c: asking each server of a fleet for its models, on a loop of its own. */
 #include "cmd/probe.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "cmd/fleetopts.h"
 #include "io/loop.h"
 #include "net/http.h"
+#include "text/chattemplate.h"
 #include "text/json.h"
+#include "text/tokens.h"
 
 struct probe {
   struct loop *loop;
@@ -26,30 +30,135 @@ static void on_done(struct http_request *r) {
     loop_stop(ask->probe->loop);
 }
 
-/* What one /v1/models answer says: the first model's id (a copy, NULL when there is none), whether
- * `wanted` is listed, whether the server says that it is simulated. */
+/* What one /v1/models answer says: the first model's id (NULL when there is none), whether `wanted`
+ * is listed, whether the server says that it is simulated. The texts lie in `answer`. */
 struct models {
-  char *first;
-  bool lists_wanted, simulated;
+  struct value answer;
+  const struct value *simulated; /* the entry that says so, with what its prompts are made with */
+  const char *first;
+  bool lists_wanted;
 };
 
 static struct models read_models(const struct http_request *r, const char *wanted) {
-  struct models m = {0};
-  struct value v;
-  if (r->status != 200 || json_parse(r->body.data, r->body.len, &v, NULL))
+  struct models m = {.answer = value_null()};
+  if (r->status != 200 || json_parse(r->body.data, r->body.len, &m.answer, NULL)) {
+    m.answer = value_null();
     return m;
-  const struct value *data = value_get(&v, "data");
+  }
+  const struct value *data = value_get(&m.answer, "data");
   for (size_t i = 0; i < value_count(data); i++) {
-    const struct value *flag = value_get(value_at(data, i), "simulated");
-    const char *id = value_to_string(value_get(value_at(data, i), "id"));
+    const struct value *entry = value_at(data, i), *flag = value_get(entry, "simulated");
+    const char *id = value_to_string(value_get(entry, "id"));
     if (!id || !*id)
       continue;
-    m.first = m.first ? m.first : mem_strdup(id);
+    m.first = m.first ? m.first : id;
     m.lists_wanted = m.lists_wanted || (wanted && strcmp(id, wanted) == 0);
-    m.simulated = m.simulated || (flag && flag->kind == VALUE_BOOL && flag->u.boolean);
+    if (flag && flag->kind == VALUE_BOOL && flag->u.boolean)
+      m.simulated = entry;
   }
-  value_free(&v);
   return m;
+}
+
+/* ---- what a simulated server's prompts are made with ---- */
+
+static void hex(uint64_t hash, char out[20]) {
+  snprintf(out, 20, "%016llx", (unsigned long long)hash);
+}
+
+static bool same_text(const char *a, const char *b) {
+  return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* The server's tokenizer becomes the fleet's, or is the one that was given. */
+static int take_tokenizer(struct fleet *fleet, const char *url, const struct value *own,
+                          struct err *err) {
+  const char *name = value_to_string(value_get(own, "tokenizer"));
+  const char *family = value_to_string(value_get(own, "tokenizer_family"));
+  const char *hash = value_to_string(value_get(own, "tokenizer_hash"));
+  char here[20];
+  struct err why = {0};
+  bool given = fleet->tokenizer != NULL;
+  if (!name) /* an older one: nothing is known, and nothing is counted */
+    return 0;
+  if (!given) {
+    fleet->tokenizer = mem_strdup(name);
+    fleet->family = family ? mem_strdup(family) : NULL;
+  }
+  int rc = fleet_load_tokens(fleet, &why);
+  if (rc)
+    return err_set(err, rc,
+                   "%s serves tokenizer %s (hash %s), which is not found here: %s; give --tokenizer "
+                   "the same file (%s)",
+                   url, name, hash ? hash : "none", why.text,
+                   family ? "with its --family" : "or its folder");
+  hex(fleet->tokens->hash, here);
+  bool same = fleet->tokens->hash ? same_text(hash, here) : strcmp(name, "bytes") == 0;
+  if (same)
+    return 0;
+  return err_set(err, ERR_INVALID,
+                 "%s serves tokenizer %s (hash %s), and %s%s is another (hash %s): counts would be "
+                 "wrong; %s",
+                 url, name, hash ? hash : "none", given ? "--tokenizer " : "what is here as ",
+                 fleet->tokenizer, fleet->tokens->hash ? here : "none",
+                 given ? "give the same file, or leave --tokenizer out"
+                       : "give --tokenizer the same file");
+}
+
+/* The server's template, where it is found here and is the same; a given one must be. */
+static int take_template(struct fleet *fleet, const char *url, const struct value *own,
+                         struct err *err) {
+  const char *name = value_to_string(value_get(own, "template"));
+  const char *hash = value_to_string(value_get(own, "template_hash"));
+  const char *given = fleet->template;
+  struct chattemplate *t;
+  struct err why = {0};
+  char here[20];
+  if (!name || (!given && !hash)) /* the fleet's own */
+    return 0;
+  int rc = chattemplate_load(given ? given : name, fleet->tokenizer, &t, &why);
+  if (rc && given)
+    return err_set(err, rc, "--template: %s", why.text);
+  if (rc)
+    return 0;
+  hex(chattemplate_hash(t), here);
+  chattemplate_delete(t);
+  bool same = same_text(hash, here);
+  if (same && !given) {
+    fleet->template = mem_strdup(name);
+    return fleet_options_find_template(fleet, err);
+  }
+  if (same || !given)
+    return 0;
+  return err_set(err, ERR_INVALID,
+                 "%s renders with template %s (hash %s), and --template %s is another (hash %s); "
+                 "give the same file, or leave --template out",
+                 url, name, hash ? hash : "none", given, here);
+}
+
+/* perigee sim says of itself what it is: the report must tell, and this side counts as it does. */
+static int take_simulated(struct fleet *fleet, const char *url, const struct value *own,
+                          struct err *err) {
+  const char *now = value_to_string(value_get(own, "now"));
+  int rc = take_tokenizer(fleet, url, own, err);
+  if (!rc)
+    rc = take_template(fleet, url, own, err);
+  if (now && !fleet->now)
+    fleet->now = mem_strdup(now);
+  return rc;
+}
+
+/* ---- judging ---- */
+
+static int take_model(struct fleet *fleet, const char *url, const struct models *m, bool given,
+                      struct err *err) {
+  if (given && m->first && !m->lists_wanted)
+    return err_set(err, ERR_NOT_FOUND,
+                   "%s serves %s, not %s; name one it serves with --model (or --no-preflight to "
+                   "start anyway)",
+                   url, m->first, fleet->model);
+  if (!fleet->model && m->first)
+    fleet->model = mem_strdup(m->first);
+  return 0;
 }
 
 static int judge(struct fleet *fleet, const struct ask *asks, size_t n, struct err *err) {
@@ -61,26 +170,20 @@ static int judge(struct fleet *fleet, const struct ask *asks, size_t n, struct e
       return err_set(err, code, "%s", asks[i].request.detail);
     }
   bool given = fleet->model != NULL, simulated = true;
-  for (size_t i = 0; i < n; i++) {
+  int rc = 0;
+  for (size_t i = 0; i < n && !rc; i++) {
+    const char *url = http_target_url(asks[i].request.target);
     struct models m = read_models(&asks[i].request, fleet->model);
     simulated = simulated && m.simulated;
-    bool missing = given && m.first && !m.lists_wanted;
-    if (missing)
-      err_set(err, ERR_NOT_FOUND,
-              "%s serves %s, not %s; name one it serves with --model (or --no-preflight to start "
-              "anyway)",
-              http_target_url(asks[i].request.target), m.first, fleet->model);
-    if (!fleet->model && m.first)
-      fleet->model = mem_strdup(m.first);
-    mem_free(m.first);
-    if (missing)
-      return err->code;
+    rc = take_model(fleet, url, &m, given, err);
+    if (!rc && m.simulated)
+      rc = take_simulated(fleet, url, m.simulated, err);
+    value_free(&m.answer);
   }
-  if (simulated) { /* perigee sim says so: a token is a byte there, and the report must tell */
+  if (rc)
+    return rc;
+  if (simulated)
     fleet->simulated = fleet->reports_cached = true;
-    if (!fleet->tokenizer)
-      fleet->tokenizer = mem_strdup("bytes");
-  }
   if (!fleet->model)
     return err_set(err, ERR_NOT_FOUND,
                    "%s/v1/models lists no model (status %d); name one with --model",

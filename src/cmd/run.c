@@ -123,9 +123,6 @@ static int find_fleet(struct runjob *job, struct err *err) {
   if (rc)
     return rc;
   const struct run_options *o = &job->options;
-  if (o->verify && !(job->fleet.tokenizer && job->fleet.template))
-    return err_set(err, ERR_INVALID,
-                   "--verify counts prompts with --tokenizer and --template; give both");
   job->fleet.verify = o->verify;
   bool given = job->fleet.n_replicas || job->fleet.gateway || o->sim;
   if (!given && job->plan.n_targets && (o->profile || o->sim_sets.n || o->faults.n || o->truth))
@@ -141,6 +138,32 @@ static int find_fleet(struct runjob *job, struct err *err) {
   return rc ? rc : fleet_options_check(&job->fleet, err);
 }
 
+/* Once the servers have said what they know of themselves. */
+static int check_verify(const struct fleet *f, struct err *err) {
+  bool bytes = f->tokenizer && strcmp(f->tokenizer, "bytes") == 0;
+  if (!f->verify || (f->tokenizer && f->template && (f->now || strcmp(f->template, "harmony") != 0)))
+    return 0;
+  if (f->tokenizer && f->template)
+    return err_set(err, ERR_INVALID,
+                   "--verify with Harmony needs the date of the servers' system message: --now "
+                   "2026-08-22 (vLLM: VLLM_SYSTEM_START_DATE, else its day)");
+  return err_set(err, ERR_INVALID,
+                 "--verify counts prompts with --tokenizer and --template; give both%s",
+                 f->simulated && bytes ? " (the fleet's own template, sim, is not one of them)" : "");
+}
+
+/* The present of the built-in fleet, which both sides then have. */
+static void set_now(struct fleet *f) {
+  char text[32];
+  struct tm local;
+  time_t seconds = (time_t)(clock_wall_ns() / NS_PER_S);
+  if (f->now)
+    return;
+  localtime_r(&seconds, &local);
+  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &local);
+  f->now = mem_strdup(text);
+}
+
 static void push(struct options_list *list, const char *item) {
   MEM_GROW(list->items, list->n, list->cap);
   list->items[list->n++] = item;
@@ -153,13 +176,15 @@ static int start_sim(struct runjob *job, struct err *err) {
   snprintf(replicas, sizeof replicas, "%lld", (long long)(o->sim ? o->sim : RUN_SIM_REPLICAS));
   snprintf(seed, sizeof seed, "%lld", (long long)o->seed);
   const char *fixed[] = {"--replicas", replicas, "--seed", seed};
+  set_now(&job->fleet);
   for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
     push(&args, fixed[i]);
   const struct {
     const char *name, *value;
   } words[] = {{"--profile", o->profile},       {"--truth", o->truth},
                {"--model", job->fleet.model},   {"--tokenizer", job->fleet.tokenizer},
-               {"--family", job->fleet.family}, {"--template", job->fleet.template}};
+               {"--family", job->fleet.family}, {"--template", job->fleet.template},
+               {"--now", job->fleet.now}};
   for (size_t i = 0; i < ARRAY_LEN(words); i++)
     if (words[i].value)
       push(&args, words[i].name), push(&args, words[i].value);
@@ -185,6 +210,11 @@ static int start_sim(struct runjob *job, struct err *err) {
     job->fleet.model = mem_strdup(value_to_string(value_get(&job->sim.announce, "model")));
   if (!job->fleet.tokenizer)
     job->fleet.tokenizer = mem_strdup("bytes");
+  const char *template = value_to_string(value_get(&job->sim.announce, "template"));
+  if (!job->fleet.template && value_get(&job->sim.announce, "template_hash"))
+    job->fleet.template = mem_strdup(template);
+  if (!rc && job->fleet.template)
+    rc = fleet_options_find_template(&job->fleet, err);
   job->fleet.simulated = job->fleet.reports_cached = true;
   return rc;
 }
@@ -362,6 +392,8 @@ static int prepare(struct runjob *job, struct err *err) {
     return cmd_fail("run", rc == ERR_INVALID ? EXIT_USAGE : 1, err);
   if (!own && !job->options.no_preflight && probe_fleet(&job->fleet, err))
     return cmd_fail("run", 1, err);
+  if (check_verify(&job->fleet, err))
+    return cmd_fail("run", EXIT_USAGE, err);
   if (fleet_load_tokens(&job->fleet, err) || open_results(job, err))
     return cmd_fail("run", 1, err);
   return -1;

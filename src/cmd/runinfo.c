@@ -208,6 +208,7 @@ static struct value fleet_value(const struct fleet *f) {
   set_text(&v, "tokenizer", f->tokenizer);
   set_text(&v, "family", f->family);
   set_text(&v, "template", f->template);
+  set_text(&v, "now", f->now);
   set_text(&v, "tenant", f->tenant);
   set_text(&v, "proxy", proxy_shown(f->proxy));
   value_set(&v, "tls_verified", value_bool(!f->insecure));

@@ -21,6 +21,7 @@ struct fleet {
   char *tokenizer;             /* "bytes", a path or a name; NULL when none is known */
   char *family;                /* of a rank file; NULL */
   char *template;              /* "harmony", or where a chat template is; NULL when none is known */
+  char *now; /* the servers' present, for templates and Harmony (pytime_parse); NULL: the clock's */
   const struct tokens *tokens; /* the tokenizer once it is loaded, for all workers */
   char *headers; /* extra header lines "Name: value\r\n"…, keys included: never logged */
   char *ca_file, *cert_file, *key_file;

@@ -46,9 +46,19 @@ static void get_models(struct simhost *h, struct httpd_request *req, struct answ
   buf_printf(&a->body, ",\"object\":\"model\",\"created\":%llu,\"owned_by\":\"vllm\",\"root\":",
              (unsigned long long)now);
   json_write_string(&a->body, name, strlen(name));
-  buf_printf(&a->body,
-             ",\"parent\":null,\"max_model_len\":%u,\"permission\":[],\"simulated\":true}]}",
+  buf_printf(&a->body, ",\"parent\":null,\"max_model_len\":%u,\"permission\":[],",
              h->model->max_model_len);
+  struct value own = value_object(); /* no server else says this: what its prompts are made with */
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  value_set(&own, "simulated", value_bool(true));
+  value_set(&own, "block_size", value_int(h->model->block_size));
+  genmodel_describe(h->model, &own);
+  json_write(&text, &own);
+  buf_put(&a->body, text.data + 1, text.len - 1); /* goes on in the open object */
+  buf_puts(&a->body, "]}");
+  buf_free(&text);
+  value_free(&own);
 }
 
 static void get_metrics(struct simhost *h, struct httpd_request *req, struct answer *a) {

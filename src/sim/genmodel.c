@@ -1,6 +1,7 @@
 /* genmodel.c: loading what the fleet plays; see genmodel.h. */
 #include "sim/genmodel.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -8,6 +9,7 @@
 #include "base/mem.h"
 #include "io/loop.h"
 #include "sim/genprompt.h"
+#include "text/harmony.h"
 
 const char *genmodel_template(const struct genmodel *m) {
   return m->chat ? chattemplate_name(m->chat) : GENMODEL_OWN_TEMPLATE;
@@ -24,6 +26,32 @@ bool genmodel_now(const struct genmodel *m, struct pytime *out) {
   *out = pytime_from_epoch(seconds, (int)local.tm_gmtoff);
   out->microsecond = (int)(ns % (int64_t)NS_PER_S / 1000);
   return true;
+}
+
+static void set_hash(struct value *out, const char *field, uint64_t hash) {
+  char text[20];
+  snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
+  value_set(out, field, value_cstring(text));
+}
+
+void genmodel_describe(const struct genmodel *m, struct value *out) {
+  struct pytime now;
+  value_set(out, "tokenizer", value_cstring(m->tokenizer->name));
+  if (m->family)
+    value_set(out, "tokenizer_family", value_cstring(m->family));
+  if (m->tokenizer->kind != TOKENS_BYTES)
+    set_hash(out, "tokenizer_hash", m->tokenizer->hash);
+  value_set(out, "template", value_cstring(genmodel_template(m)));
+  if (m->chat)
+    set_hash(out, "template_hash", chattemplate_hash(m->chat));
+  if (genmodel_now(m, &now)) {
+    static const char form[] = "%Y-%m-%dT%H:%M:%S";
+    struct buf b;
+    buf_init(&b, 1 << 10);
+    pytime_format(&b, &now, form, sizeof form - 1);
+    value_set(out, "now", value_string(b.data, b.len));
+    buf_free(&b);
+  }
 }
 
 int genmodel_encode(const struct genmodel *m, const char *text, size_t len,
@@ -46,6 +74,7 @@ static int load_tokenizer(struct genmodel *m, const struct genmodel_options *o, 
   if (rc)
     return err_prefix(err, "--tokenizer");
   m->encoder = tokens_encoder_new(m->tokenizer);
+  m->family = o->family ? mem_strdup(o->family) : NULL;
   return 0;
 }
 
@@ -76,24 +105,13 @@ static int chat_of(void *user, const struct value *messages, struct tokens_list 
   return rc;
 }
 
-/* Whether the vocabulary is gpt-oss's: a model that speaks Harmony whatever its template. */
-static bool speaks_harmony(const struct genmodel *m) {
-  static const char marks[] = "<|start|><|channel|><|message|><|return|>";
-  struct tokens_options special = {.special = true};
-  struct tokens_list ids = {0};
-  struct err err;
-  int rc = genmodel_encode(m, marks, sizeof marks - 1, &special, &ids, &err);
-  bool speaks = !rc && ids.n == 4;
-  tokens_list_free(&ids);
-  return speaks;
-}
-
 static int load_speech(struct genmodel *m, struct err *err) {
   struct speech_options o = {0};
   struct chat_trial trial = {.model = m};
   if (m->chat)
     o.eos = chattemplate_special(m->chat, "eos_token");
-  if (m->chat && speaks_harmony(m)) {
+  /* a model that speaks Harmony, whatever its template */
+  if (m->chat && harmony_knows(m->encoder)) {
     o.header = "<|channel|>final<|message|>";
     o.opening = "<|start|>assistant";
     o.eos = "<|return|>";
@@ -153,6 +171,8 @@ void genmodel_close(struct genmodel *m) {
   chattemplate_delete(m->chat);
   tokens_encoder_delete(m->encoder);
   tokens_close(m->tokenizer);
+  mem_free(m->family);
+  m->family = NULL;
   m->speech = NULL;
   m->chat = NULL;
   m->encoder = NULL;

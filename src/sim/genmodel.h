@@ -13,9 +13,10 @@ struct loop;
 
 struct genmodel {
   const char *name; /* borrowed, as is the loop */
-  uint32_t max_model_len;
+  uint32_t max_model_len, block_size; /* block_size: told to clients; 0: not known */
   uint64_t seed;
   const struct tokens *tokenizer;
+  char *family;                   /* of a rank file that was named by its path; NULL */
   struct tokens_encoder *encoder; /* NULL: each text with a passing one */
   struct chattemplate *chat;      /* NULL: the fleet's own, prompt.h */
   struct speech *speech;          /* NULL: `bytes`, babble.h */
@@ -41,6 +42,10 @@ void genmodel_close(struct genmodel *m);
 
 /* The template's name; "sim" for the fleet's own. */
 const char *genmodel_template(const struct genmodel *m);
+/* What a client needs to make the same prompts, as fields of `out`: tokenizer, tokenizer_family (of
+ * a rank file), tokenizer_hash (16 hex digits of tokens.h's; not for bytes), template,
+ * template_hash (not for the fleet's own), now (local time). */
+void genmodel_describe(const struct genmodel *m, struct value *out);
 /* Local time; false when there is none. */
 bool genmodel_now(const struct genmodel *m, struct pytime *out);
 /* tokens_encode with the fleet's encoder. */

@@ -57,7 +57,10 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   f->seed = o->seed;
   f->model_name = mem_strdup(o->model ? o->model : "sim-model");
   f->model = (struct genmodel){
-      .name = f->model_name, .max_model_len = f->config.engine.max_model_len, .seed = o->seed};
+      .name = f->model_name,
+      .max_model_len = f->config.engine.max_model_len,
+      .block_size = f->config.engine.block_size,
+      .seed = o->seed};
   loop_timer_init(&f->flush_timer, on_flush);
   f->model.loop = loop;
   int rc = genmodel_open(&f->model, &o->text, err);
@@ -158,8 +161,7 @@ struct value simfleet_describe(const struct simfleet *f) {
   value_set(admin, "token", value_cstring(admin_token(f->admin)));
   value_set(&v, "model", value_cstring(f->model.name));
   value_set(&v, "profile", value_cstring(f->config.time.name));
-  value_set(&v, "tokenizer", value_cstring(f->model.tokenizer->name));
-  value_set(&v, "template", value_cstring(genmodel_template(&f->model)));
+  genmodel_describe(&f->model, &v);
   value_set(&v, "history_repeats", value_bool(!f->model.speech || f->model.speech->repeats));
   value_set(&v, "max_model_len", value_int(f->config.engine.max_model_len));
   value_set(&v, "block_size", value_int(f->config.engine.block_size));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include "base/mem.h"
 #include "text/chatmessages.h"
@@ -19,6 +20,7 @@
 struct chattemplate {
   char *name;
   bool harmony;
+  uint64_t hash;
   struct template *plain, *tools; /* tools may be NULL: plain does both */
   struct value special;           /* object */
 };
@@ -39,6 +41,10 @@ const char *chattemplate_name(const struct chattemplate *t) {
 
 bool chattemplate_is_harmony(const struct chattemplate *t) {
   return t->harmony;
+}
+
+uint64_t chattemplate_hash(const struct chattemplate *t) {
+  return t->hash;
 }
 
 const char *chattemplate_special(const struct chattemplate *t, const char *which) {
@@ -90,12 +96,18 @@ static int read_config(const char *path, struct value *out, struct err *err) {
   return rc;
 }
 
-static int load_source(const char *path, struct template **out, struct err *err) {
+static int load_text(struct chattemplate *t, const char *text, size_t len, const char *path,
+                     struct template **out, struct err *err) {
+  t->hash = XXH3_64bits_withSeed(text, len, t->hash);
+  return template_load(text, len, path, out, err);
+}
+
+static int load_source(struct chattemplate *t, const char *path, struct err *err) {
   struct buf text;
   buf_init(&text, CONFIG_MAX);
   int rc = tokenfile_read(path, &text, err);
   if (!rc)
-    rc = template_load(text.data ? text.data : "", text.len, path, out, err);
+    rc = load_text(t, text.data ? text.data : "", text.len, path, &t->plain, err);
   buf_free(&text);
   return rc;
 }
@@ -106,9 +118,9 @@ static int load_configured(struct chattemplate *t, const char *path, const struc
   if (!plain)
     return err_prefix(err, "%s", path);
   const struct value *tools = template_of_config(config, true, err);
-  int rc = template_load(plain->u.string.data, plain->u.string.len, path, &t->plain, err);
+  int rc = load_text(t, plain->u.string.data, plain->u.string.len, path, &t->plain, err);
   if (!rc && tools && tools != plain)
-    rc = template_load(tools->u.string.data, tools->u.string.len, path, &t->tools, err);
+    rc = load_text(t, tools->u.string.data, tools->u.string.len, path, &t->tools, err);
   return rc;
 }
 
@@ -176,7 +188,7 @@ static int load_found(struct chattemplate *t, const char *path, const char *toke
     value_free(&config);
     return rc;
   }
-  rc = load_source(file->data, &t->plain, err);
+  rc = load_source(t, file->data, err);
   return rc ? rc : find_special(t, path, tokenizer, file, err);
 }
 
@@ -189,6 +201,7 @@ static struct chattemplate *new_template(const char *name) {
 
 static void make_harmony(struct chattemplate *t) {
   t->harmony = true;
+  t->hash = XXH3_64bits("harmony", strlen("harmony"));
   value_set(&t->special, "eos_token", value_cstring("<|return|>"));
 }
 

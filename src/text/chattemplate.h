@@ -30,6 +30,8 @@ void chattemplate_delete(struct chattemplate *t); /* NULL is allowed */
 /* As it was given; of a default one, the tokenizer's. */
 const char *chattemplate_name(const struct chattemplate *t);
 bool chattemplate_is_harmony(const struct chattemplate *t);
+/* Of the sources it was loaded from; Harmony has one of its own. */
+uint64_t chattemplate_hash(const struct chattemplate *t);
 /* "eos_token" and the like; NULL when it is not known. */
 const char *chattemplate_special(const struct chattemplate *t, const char *which);
 

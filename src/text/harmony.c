@@ -369,3 +369,14 @@ int harmony_encode(const struct harmony_prompt *p, struct tokens_encoder *e,
   }
   return 0;
 }
+
+bool harmony_knows(struct tokens_encoder *e) {
+  static const char marks[] = "<|start|><|channel|><|message|><|return|>";
+  static const struct tokens_options special = {.special = true};
+  struct tokens_list ids = {0};
+  struct err err;
+  int rc = tokens_encoder_encode(e, marks, sizeof marks - 1, &special, &ids, &err);
+  bool knows = !rc && ids.n == 4;
+  tokens_list_free(&ids);
+  return knows;
+}

@@ -52,6 +52,9 @@ NODISCARD int harmony_render(struct harmony_prompt *p, const struct value *messa
 NODISCARD int harmony_encode(const struct harmony_prompt *p, struct tokens_encoder *e,
                              struct tokens_list *out, struct err *err);
 
+/* Whether `e` is of a vocabulary that has Harmony's special tokens: gpt-oss's. */
+bool harmony_knows(struct tokens_encoder *e);
+
 /* ---- chat messages ---- */
 
 struct harmony_chat {
@@ -76,6 +79,16 @@ struct harmony_chat {
  * *out becomes a list for harmony_render (null on error). ERR_INVALID names message or tool. */
 NODISCARD int harmony_from_chat(const struct value *messages, const struct harmony_chat *chat,
                                 struct value *out, struct err *err);
+
+/* ---- answers ---- */
+
+/* What a model said behind "<|start|>assistant", special tokens written out: an object of
+ * - reasoning: the analysis; content: the final answer, and commentary to nobody (a preamble);
+ *   several of one kind are joined by line ends, and null stands for none;
+ * - tool_calls: {name, arguments} for each message to a recipient; "functions." is left out.
+ * The last message may be cut off anywhere; text in front of the first header (no <|channel|>, no
+ * <|message|>) is content. ERR_INVALID: a header that is none. (harmony_parse.c) */
+NODISCARD int harmony_parse(const char *text, size_t len, struct value *out, struct err *err);
 
 /* ---- inside ---- */
 

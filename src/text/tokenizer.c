@@ -274,7 +274,7 @@ static const struct tokens_ops tokenizer_ops = {.encode = encode,
 
 struct tokenizer *tokenizer_new(const char *name) {
   struct tokenizer *t = MEM_NEW(struct tokenizer);
-  t->base = (struct tokens){TOKENS_BPE, &tokenizer_ops, mem_strdup(name), 0};
+  t->base = (struct tokens){.kind = TOKENS_BPE, .ops = &tokenizer_ops, .name = mem_strdup(name)};
   t->refs = 1;
   bpe_init(&t->bpe);
   addedtokens_init(&t->raw);

@@ -3,6 +3,7 @@
 #include "text/tokens.h"
 
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/mem.h"
 #include "text/tokenizer.h"
@@ -85,12 +86,37 @@ int tokens_load_text(const char *name, const char *text, size_t len, const char 
   if (!rc)
     rc = tokenizer_finish(t, err);
   if (!rc) {
+    t->base.hash = XXH3_64bits_withSeed(
+        text, len, family ? XXH3_64bits(family, strlen(family)) : 0);
     *out = &t->base;
     return 0;
   }
   (void)err_prefix(err, "%s", name);
   tokens_close(&t->base);
   return rc;
+}
+
+bool tokens_agree(const struct tokens *a, const struct tokens *b) {
+  uint32_t n = a->vocab_size > b->vocab_size ? a->vocab_size : b->vocab_size, alone = 0;
+  bool agree = true;
+  struct buf of_a, of_b;
+  struct err err;
+  if (a == b || a->kind != b->kind || a->hash == b->hash)
+    return a->kind == b->kind;
+  buf_init(&of_a, BUF_MAX_OWN);
+  buf_init(&of_b, BUF_MAX_OWN);
+  for (uint32_t id = 0; id < n && agree; id++) {
+    buf_reset(&of_a);
+    buf_reset(&of_b);
+    bool in_a = tokens_decode(a, &id, 1, &of_a, &err) == 0;
+    bool in_b = tokens_decode(b, &id, 1, &of_b, &err) == 0;
+    if (in_a && in_b)
+      agree = of_a.len == of_b.len && (!of_a.len || memcmp(of_a.data, of_b.data, of_a.len) == 0);
+    alone += in_a != in_b;
+  }
+  buf_free(&of_a);
+  buf_free(&of_b);
+  return agree && alone <= n / 100;
 }
 
 const struct tokens *tokens_ref(const struct tokens *t) {
