@@ -147,6 +147,7 @@ local Vu = {}
 ---@field tenant string?
 ---@field tokenizer string? what `--tokenizer` named, "bytes" for the built-in fleet
 ---@field template string? where `--template` is, or "harmony"
+---@field now string? the servers' present for templates and Harmony's date: `--now`, or what a simulated fleet says
 ---@field verify boolean whether the run counts prompts on this side too (`--verify`)
 ---@field simulated boolean whether this is the built-in fleet
 
@@ -217,6 +218,8 @@ function Vu:now() end
 ---@field response_id string? of the Responses API
 ---@field prompt_tokens_local integer? of a conversation with a renderer: the prompt's tokens
 ---@field survived_tokens integer? and how many leading ones its last prompt had too
+---@field raw_text string? of a renderer that parses (`perigee.harmony`): the model's words as they came; text, reasoning and tool_calls are what was found in them
+---@field parse_error string? why nothing was: text is as it came
 
 --- What came with a failure; a failure that is raised has it as `response`.
 ---@class perigee.FailedReply
@@ -520,16 +523,20 @@ function Conversation:set_tools(tools) end
 --- Who makes the prompt's text, written by hand: a table with this method gives a text, or a list of token
 --- ids. Its bytes should depend on the arguments alone.
 ---@class perigee.Renderer
+---@field parse? fun(self: perigee.Renderer, text: string): { content: string?, reasoning: string?, tool_calls: { id: string?, name: string, arguments: string }[]? }?, string? takes the model's raw words apart; requests then ask for special tokens in the text (`skip_special_tokens = false`)
 ---@field render fun(self: perigee.Renderer, messages: table[], opts: { tools: table[]?, kwargs: table?, now: string?, add_generation_prompt: boolean }): perigee.TextLike|integer[]|nil, string?
 
 ---@class perigee.RendererOptions
 ---@field kwargs? table further variables of the template, as `chat_template_kwargs` of a server
----@field now? string what the template's `strftime_now` tells, as "2026-08-01T12:00:00"
+---@field now? string what the template's `strftime_now` tells, as "2026-08-01T12:00:00"; default: the run's `--now`
+---@field tokenizer? perigee.Tokenizer what `perigee.tokenizer` loads, for a model other than the run's; default: the run's. One with another vocabulary than the run's is an error where the conversation's model is the run's
 
 --- From now on the prompt is made on this side and sent to `/v1/completions` as token ids, by the run's
 --- tokenizer (`--tokenizer`); nil: the server renders again. A template of `perigee.template` gets messages and
---- tools as vLLM gives them to it; a `perigee.harmony` renderer gives ids by its own tokenizer. A string is
---- what `--template` takes. Answers, tools and history go on as before; another renderer in mid-session is one
+--- tools as vLLM gives them to it; a `perigee.harmony` renderer gives ids by the run's tokenizer where that is
+--- gpt-oss's, else its own, and takes answers apart: with `history = "live"` analysis, answer and tool calls
+--- stay in the history as Harmony wants them. A string is what `--template` takes ("harmony" with the run's
+--- `--now` as its date). Answers, tools and history go on as before; another renderer in mid-session is one
 --- line, and `survived_tokens` of the next reply and row says how many leading tokens the prompt still has in
 --- common with the last one.
 ---
@@ -1163,6 +1170,7 @@ local HarmonyRenderer = {}
 ---@field now? string `"2026-08-01T12:00:00"`, for its date
 ---@field kwargs? { reasoning_effort?: string, model_identity?: string } over the renderer's
 ---@field special? table not used; templates have it
+---@field for_run? boolean ids: an error where the run's tokenizer has another vocabulary (conversations ask for it)
 
 --- The prompt of chat messages.
 ---@param messages table[]
@@ -1177,6 +1185,14 @@ function HarmonyRenderer:render(messages, opts) end
 ---@return integer[]? ids
 ---@return string text the message when ids is nil
 function HarmonyRenderer:render_ids(messages, opts) end
+
+--- What the model said behind `<|start|>assistant`, special tokens written out: the analysis as reasoning, the
+--- final answer (and commentary to nobody) as content, messages to `functions.NAME` as tool_calls. The last
+--- message may be cut off.
+---@param text perigee.TextLike
+---@return { reasoning: string?, content: string?, tool_calls: { name: string, arguments: string }[] }? said
+---@return string? message
+function HarmonyRenderer:parse(text) end
 
 -- ------------------------------------------------------------------------------------ tokenizer
 

@@ -148,7 +148,8 @@ local function keep(conv, reply, max_tokens, call)
     if text == nil or (#text == 0 and #calls > 0) then
       text = nil
     end
-    conv.core:live(text or (#calls == 0 and "" or nil), calls, reply.raw_text and reply.reasoning)
+    conv.core:live(text or (#calls == 0 and "" or nil), calls,
+      reply.raw_text and #reply.reasoning > 0 and reply.reasoning or nil)
     for _, made in ipairs(calls) do
       conv.open[#conv.open + 1] = made.id
     end
@@ -208,7 +209,8 @@ local function parsed(conv, reply)
     return
   end
   reply.raw_text = reply.text
-  reply.text, reply.reasoning, reply.tool_calls = said.content or "", said.reasoning, said.tool_calls
+  reply.text, reply.reasoning = said.content or "", said.reasoning or ""
+  reply.tool_calls = said.tool_calls or {}
 end
 
 -- The conversation as token ids, with the row's fields about them.

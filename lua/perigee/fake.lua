@@ -24,6 +24,7 @@ local function new_fleet(opts)
     tenant = opts.tenant,
     tokenizer = opts.tokenizer or "bytes",
     template = opts.template,
+    now = opts.now,
     verify = opts.verify or false,
     gateway = opts.gateway,
     simulated = true,

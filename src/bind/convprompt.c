@@ -233,8 +233,8 @@ static int render(struct conv *c, const struct held_template *tpl, const struct 
   return rc;
 }
 
-/* conv:render(template's core, kwargs or nil, now or nil, tokenizer or nil) -> render_ns, tokenize_ns
- * (nil without a run's clock); nil, message. */
+/* conv:render(template's core, kwargs or nil, now or nil, tokenizer or nil) -> render_ns,
+ * tokenize_ns (nil without a run's clock); nil, message. */
 int conv_render(lua_State *L) {
   struct conv *c = conv_check(L, 1);
   const struct held_template *tpl = bind_test_template(L, 2);

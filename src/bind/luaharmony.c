@@ -359,7 +359,8 @@ static int renderer_render_ids(lua_State *L) {
     return push_failure(L, &err);
   lua_getiuservalue(L, 1, 1);
   int tokenizer = tokenizer_option(L, lua_gettop(L), where);
-  bool for_run = !lua_isnil(L, 3) && lua_getfield(L, 3, "for_run") != LUA_TNIL && lua_toboolean(L, -1);
+  bool for_run =
+      !lua_isnil(L, 3) && lua_getfield(L, 3, "for_run") != LUA_TNIL && lua_toboolean(L, -1);
   return push_ids(L, h, tokenizer, for_run);
 }
 
@@ -381,11 +382,10 @@ static int renderer_parse(lua_State *L) {
 /* renderer{tokenizer =, date =, …} */
 static int harmony_renderer(lua_State *L) {
   static const luaL_Reg meta[] = {{NULL, NULL}};
-  static const luaL_Reg methods[] = {
-      {"parse", renderer_parse},
-      {"render", renderer_render},
-      {"render_ids", renderer_render_ids},
-      {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"parse", renderer_parse},
+                                     {"render", renderer_render},
+                                     {"render_ids", renderer_render_ids},
+                                     {NULL, NULL}};
   static const char where[] = "harmony.renderer";
   lua_settop(L, 1);
   if (lua_isnil(L, 1)) {

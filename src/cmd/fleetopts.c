@@ -226,8 +226,8 @@ static int take_tls(const struct value *tls, struct fleet *f, struct err *err) {
 }
 
 static int take_file(const struct value *file, struct fleet *f, struct err *err) {
-  static const char *const known[] = {"replicas", "gateway",  "model",   "tokenizer", "family",
-                                      "tenant",   "template", "now",     "headers",   "tls"};
+  static const char *const known[] = {"replicas", "gateway",  "model", "tokenizer", "family",
+                                      "tenant",   "template", "now",   "headers",   "tls"};
   static const char *const later[] = {"lookup", "hash_scheme", "block_size"};
   for (size_t i = 0; i < file->u.object.n; i++) {
     const char *key = file->u.object.pairs[i].key;

@@ -86,11 +86,11 @@ static int take_tokenizer(struct fleet *fleet, const char *url, const struct val
   }
   int rc = fleet_load_tokens(fleet, &why);
   if (rc)
-    return err_set(err, rc,
-                   "%s serves tokenizer %s (hash %s), which is not found here: %s; give --tokenizer "
-                   "the same file (%s)",
-                   url, name, hash ? hash : "none", why.text,
-                   family ? "with its --family" : "or its folder");
+    return err_set(
+        err, rc,
+        "%s serves tokenizer %s (hash %s), which is not found here: %s; give --tokenizer "
+        "the same file (%s)",
+        url, name, hash ? hash : "none", why.text, family ? "with its --family" : "or its folder");
   hex(fleet->tokens->hash, here);
   bool same = fleet->tokens->hash ? same_text(hash, here) : strcmp(name, "bytes") == 0;
   if (same)

@@ -9,9 +9,10 @@
 
 /* Servers that say of themselves that they are simulated (perigee sim) make the fleet a simulated
  * one, with the tokenizer, template and time that they name: ERR_INVALID or ERR_NOT_FOUND when the
- * tokenizer is not here, or what was given is another by its hash. A model that a server lists others instead of: ERR_NOT_FOUND.
- * Asks every replica (or the gateway) at most 10 s. When fleet->model is NULL it becomes the first
- * model that an answer lists; none listed: ERR_NOT_FOUND with the hint --model. */
+ * tokenizer is not here, or what was given is another by its hash. A model that a server lists
+ * others instead of: ERR_NOT_FOUND. Asks every replica (or the gateway) at most 10 s. When
+ * fleet->model is NULL it becomes the first model that an answer lists; none listed: ERR_NOT_FOUND
+ * with the hint --model. */
 NODISCARD int probe_fleet(struct fleet *fleet, struct err *err);
 
 #endif

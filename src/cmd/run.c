@@ -141,15 +141,16 @@ static int find_fleet(struct runjob *job, struct err *err) {
 /* Once the servers have said what they know of themselves. */
 static int check_verify(const struct fleet *f, struct err *err) {
   bool bytes = f->tokenizer && strcmp(f->tokenizer, "bytes") == 0;
-  if (!f->verify || (f->tokenizer && f->template && (f->now || strcmp(f->template, "harmony") != 0)))
+  if (!f->verify ||
+      (f->tokenizer && f->template && (f->now || strcmp(f->template, "harmony") != 0)))
     return 0;
   if (f->tokenizer && f->template)
     return err_set(err, ERR_INVALID,
                    "--verify with Harmony needs the date of the servers' system message: --now "
                    "2026-08-22 (vLLM: VLLM_SYSTEM_START_DATE, else its day)");
-  return err_set(err, ERR_INVALID,
-                 "--verify counts prompts with --tokenizer and --template; give both%s",
-                 f->simulated && bytes ? " (the fleet's own template, sim, is not one of them)" : "");
+  return err_set(
+      err, ERR_INVALID, "--verify counts prompts with --tokenizer and --template; give both%s",
+      f->simulated && bytes ? " (the fleet's own template, sim, is not one of them)" : "");
 }
 
 /* The present of the built-in fleet, which both sides then have. */

@@ -114,8 +114,10 @@ static void count_locally(struct sample *s, struct tokens_encoder *e,
     buf_put(&text, result->tool_calls[i].name.data, result->tool_calls[i].name.len);
     buf_put(&text, result->tool_calls[i].arguments.data, result->tool_calls[i].arguments.len);
   }
+  /* Special tokens that a server writes out (skip_special_tokens = false) were tokens. */
+  static const struct tokens_options special = {.special = true};
   size_t n = 0;
-  if (tokens_encoder_count(e, text.len ? text.data : "", text.len, NULL, &n, NULL) == 0)
+  if (tokens_encoder_count(e, text.len ? text.data : "", text.len, &special, &n, NULL) == 0)
     s->output_tokens_local = (int64_t)n;
   buf_free(&text);
   for (size_t i = 0; i < result->n_outputs && e->tokens->kind == TOKENS_BYTES; i++)

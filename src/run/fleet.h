@@ -18,9 +18,9 @@ struct fleet {
   char *gateway; /* URL, NULL = none: then requests go to replicas */
   char *model;   /* NULL = asked of /v1/models by the command before the run */
   char *tenant;
-  char *tokenizer;             /* "bytes", a path or a name; NULL when none is known */
-  char *family;                /* of a rank file; NULL */
-  char *template;              /* "harmony", or where a chat template is; NULL when none is known */
+  char *tokenizer; /* "bytes", a path or a name; NULL when none is known */
+  char *family;    /* of a rank file; NULL */
+  char *template;  /* "harmony", or where a chat template is; NULL when none is known */
   char *now; /* the servers' present, for templates and Harmony (pytime_parse); NULL: the clock's */
   const struct tokens *tokens; /* the tokenizer once it is loaded, for all workers */
   char *headers; /* extra header lines "Name: value\r\n"…, keys included: never logged */

@@ -12,7 +12,7 @@
 struct loop;
 
 struct genmodel {
-  const char *name; /* borrowed, as is the loop */
+  const char *name;                   /* borrowed, as is the loop */
   uint32_t max_model_len, block_size; /* block_size: told to clients; 0: not known */
   uint64_t seed;
   const struct tokens *tokenizer;

@@ -56,11 +56,10 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   }
   f->seed = o->seed;
   f->model_name = mem_strdup(o->model ? o->model : "sim-model");
-  f->model = (struct genmodel){
-      .name = f->model_name,
-      .max_model_len = f->config.engine.max_model_len,
-      .block_size = f->config.engine.block_size,
-      .seed = o->seed};
+  f->model = (struct genmodel){.name = f->model_name,
+                               .max_model_len = f->config.engine.max_model_len,
+                               .block_size = f->config.engine.block_size,
+                               .seed = o->seed};
   loop_timer_init(&f->flush_timer, on_flush);
   f->model.loop = loop;
   int rc = genmodel_open(&f->model, &o->text, err);

@@ -101,9 +101,10 @@ static void join(struct value *out, const char *field, struct span text) {
 static void add_call(struct value *out, struct span recipient, struct span arguments) {
   static const char space[] = "functions.";
   struct value *call = value_push(value_get(out, "tool_calls"), value_object());
-  size_t skip = recipient.len > sizeof space - 1 && begins(recipient.at, recipient.at + recipient.len, space)
-                    ? sizeof space - 1
-                    : 0;
+  size_t skip =
+      recipient.len > sizeof space - 1 && begins(recipient.at, recipient.at + recipient.len, space)
+          ? sizeof space - 1
+          : 0;
   value_set(call, "name", value_string(recipient.at + skip, recipient.len - skip));
   value_set(call, "arguments", value_string(arguments.at, arguments.len));
 }

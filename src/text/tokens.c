@@ -86,8 +86,8 @@ int tokens_load_text(const char *name, const char *text, size_t len, const char 
   if (!rc)
     rc = tokenizer_finish(t, err);
   if (!rc) {
-    t->base.hash = XXH3_64bits_withSeed(
-        text, len, family ? XXH3_64bits(family, strlen(family)) : 0);
+    t->base.hash =
+        XXH3_64bits_withSeed(text, len, family ? XXH3_64bits(family, strlen(family)) : 0);
     *out = &t->base;
     return 0;
   }

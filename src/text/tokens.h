@@ -78,9 +78,9 @@ NODISCARD int tokens_load(const char *path, const struct tokens_load_options *op
 /* The same from the text of a tokenizer.json, or of a rank file of `family`. */
 NODISCARD int tokens_load_text(const char *name, const char *text, size_t len, const char *family,
                                const struct tokens **out, struct err *err);
-/* Whether two tokenizers have one vocabulary: loaded from the same bytes, or every id that both know
- * stands for the same bytes and neither knows many (one in a hundred) that the other does not: the
- * reserved special tokens of rank files are no difference. Walks both vocabularies unless their
+/* Whether two tokenizers have one vocabulary: loaded from the same bytes, or every id that both
+ * know stands for the same bytes and neither knows many (one in a hundred) that the other does not:
+ * the reserved special tokens of rank files are no difference. Walks both vocabularies unless their
  * hashes are equal: some milliseconds. */
 bool tokens_agree(const struct tokens *a, const struct tokens *b);
 /* One more owner; each gives it back to tokens_close. Any thread. */

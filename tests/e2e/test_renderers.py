@@ -1,9 +1,12 @@
 """Prompts made on the client's side, held against what the simulated fleet counts: a small tokenizer of ours, and Qwen3
 with the data of `make deps` (skipped by name where it is not)."""
+import contextlib
+import json
 import os
+import shutil
 
 from harness import RELAXED, ROOT, eq, has, main
-from models import qwen3, small
+from models import harmony, qwen3, small
 
 SESSION = """
 local perigee, chat, gen = require "perigee", require "perigee.chat", require "perigee.gen"
@@ -70,6 +73,129 @@ def test_qwen3(work):
     eq(result.run["fleet"]["template"], model)
 
 
+# ---- gpt-oss ----
+
+TALK = """
+local perigee, chat = require "perigee", require "perigee.chat"
+local renderer = perigee.param("renderer", "harmony")
+local history = perigee.param("history", "live")
+local F = { name = "weather", description = "Tells the weather.", parameters = { type = "object" } }
+return perigee.plan {
+  load = perigee.closed { users = 2, sessions = 4 },
+  session = function(vu)
+    local conv = chat.new(vu, { history = history, system = "Be brief.", tools = { F } })
+    if renderer ~= "" then
+      conv:set_renderer(renderer)
+    end
+    for turn = 1, 3 do
+      conv:user("Question " .. turn .. " of " .. vu.session)
+      conv:send { max_tokens = 30, tool_call = { name = "weather", arguments = { turn = turn } } }
+      conv:tool "sunny"
+      local reply = conv:send { max_tokens = 30 }
+      local said = conv:message(-1)
+      if history == "live" and renderer ~= "" then
+        assert(reply.raw_text == "<|channel|>final<|message|>" .. reply.text, reply.raw_text)
+        assert(said.content == reply.text and not said.reasoning, said.content)
+      end
+    end
+  end,
+}
+"""
+
+
+def check_talk(result, least_cached):
+    rows = [r for r in result.rows if r["generation"]]
+    eq(len(rows), 24, result.out)
+    for r in rows:
+        eq(r["error"], None, r["error_detail"])
+        eq(r["prompt_tokens_local"], r["prompt_tokens"], str(r))
+        before = [b for b in rows if (b["session"], b["turn"], b["step"]) == (r["session"], r["turn"] - 1, 2)]
+        if r["step"] == 1 and before: # the answer before is in the prompt as it was sampled
+            assert r["cached_tokens"] >= before[0]["prompt_tokens"] // 16 * 16 + least_cached, (r, before)
+
+
+def test_harmony_conversations(work):
+    """Rendered here, live and scripted, with tool loops: what the server counts, and answers hit the cache."""
+    model = harmony(work)
+    work.write("s.lua", TALK)
+    for history, least_cached in (("live", 16), ("scripted", -16)):
+        result = work.perigee("run", "s.lua", "--tokenizer", model, "--set", f"history={history}", "--sim", "1", *LOOSE)
+        eq(result.status, 0, result.out + result.err)
+        check_talk(result, least_cached)
+        for r in result.rows:
+            if r["generation"] and history == "live" and r["step"] == 2:
+                assert 0 <= r["output_tokens"] - r["output_tokens_local"] <= 1, r # <|return|> is not written out
+        eq(result.run["fleet"]["template"], "harmony")
+
+
+def test_harmony_is_verified_with_the_date_of_both_sides(work):
+    model = harmony(work)
+    work.write("s.lua", TALK)
+    plain = ["run", "s.lua", "--set", "renderer=", "--verify", *LOOSE]
+    result = work.perigee(*plain, "--tokenizer", model, "--now", "1999-12-31")
+    eq(result.status, 0, result.out + result.err)
+    check_talk(result, 16)
+    eq(result.run["fleet"]["now"], "1999-12-31")
+    with sim(work, "--tokenizer", model, "--now", "2011-05-03T01:02:03") as url:
+        result = work.perigee(*plain, "--replica", url)
+        eq(result.status, 0, result.out + result.err)
+        check_talk(result, 16)
+        eq({k: result.run["fleet"][k] for k in ("tokenizer", "template", "now")},
+           {"tokenizer": model, "template": "harmony", "now": "2011-05-03T01:02:03"})
+        result = work.perigee(*plain, "--replica", url, "--now", "2011-05-13") # a longer prompt is none: same length
+        eq(result.status, 0, result.out + result.err)
+
+
+# ---- a fleet of its own ----
+
+@contextlib.contextmanager
+def sim(work, *args):
+    process = work.start("sim", "--announce", "--replicas", "1", *args)
+    try:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        yield json.loads(line)["replicas"][0]["url"]
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def test_a_running_sim_says_what_it_counts_with(work):
+    model = small(work)
+    work.write("s.lua", SESSION)
+    with sim(work, "--tokenizer", model) as url:
+        result = work.perigee("run", "s.lua", "--replica", url, *LOOSE)
+        eq(result.status, 0, result.out + result.err)
+        check_rows(result, "/v1/completions")
+        eq(result.run["fleet"]["tokenizer"], model + "/tokenizer.json")
+        result = work.perigee("run", "s.lua", "--replica", url, "--verify", "--set", "render=false", *LOOSE)
+        eq(result.status, 0, result.out + result.err)
+        check_rows(result, "/v1/chat/completions")
+        other = work.path + "/other"
+        shutil.copytree(model, other)
+        with open(other + "/tokenizer.json", "a", encoding="utf-8") as f:
+            f.write("\n")
+        with open(other + "/tokenizer_config.json", "w", encoding="utf-8") as f:
+            json.dump({"chat_template": "x"}, f)
+        for args, text in ((["--tokenizer", "bytes"], "and --tokenizer bytes is another (hash none): counts would be wrong"),
+                           (["--tokenizer", other], f"and --tokenizer {other} is another (hash "),
+                           (["--template", other], f"and --template {other} is another (hash ")):
+            result = work.perigee("run", "s.lua", "--replica", url, *args)
+            eq(result.status, 1, result.out)
+            has(result.err, text)
+        shutil.move(model, model + "-away")
+        result = work.perigee("run", "s.lua", "--replica", url)
+        eq(result.status, 1, result.out)
+        has(result.err, "is not found here")
+        has(result.err, "give --tokenizer the same file")
+        result = work.perigee("run", "s.lua", "--replica", url, "--tokenizer", model + "-away", "--set", "render=false", *LOOSE)
+        eq(result.status, 0, result.out + result.err)
+    with sim(work) as url:
+        result = work.perigee("run", "s.lua", "--replica", url, "--set", "render=false", *LOOSE)
+        eq(result.status, 0, result.out + result.err)
+        eq(result.run["fleet"]["tokenizer"], "bytes")
+
+
 def test_bytes_by_a_lua_renderer(work):
     for change, least, most in (("none", 1, 1), ("renderer", 0, 0), ("tools", 0.01, 0.6)):
         result = work.perigee("run", SCENARIO, "--set", f"change={change}", "--set", "sessions=3", *LOOSE)
@@ -86,6 +212,7 @@ def test_refusals(work):
     for args, text in ((["--tokenizer", "/nowhere"], "--tokenizer: /nowhere: cannot open"),
                        (["--tokenizer", "bytes", "--template", "/nowhere"], "--template: cannot read /nowhere"),
                        (["--family", "o200k_base"], "--family says whose rank file --tokenizer is; give both"),
+                       (["--now", "soon"], "--now: "),
                        (["--verify"], "--verify counts prompts with --tokenizer and --template; give both")):
         result = work.perigee("run", "s.lua", *args)
         eq(result.status, 2, result.out)

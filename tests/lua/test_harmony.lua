@@ -1,6 +1,8 @@
 -- perigee.harmony: the golden rows where they and the ranks are, the renderer, and misuse.
+local chat = require "perigee.chat"
 local harmony = require "perigee.harmony"
 local json = require "perigee.json"
+local test = require "perigee.test"
 
 local FIXTURES = os.getenv "PERIGEE_FIXTURES" or "../shared/fixtures"
 
@@ -138,6 +140,121 @@ describe("harmony.renderer", function()
       :errors "the tokenizer has no token <|start|>"
     expect(function() harmony.renderer { tokenizer = {} } end):errors "tokenizer is a name, the path"
   end)
+
+  it("takes answers apart", function()
+    local r = harmony.renderer { date = false }
+    expect(r:parse "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>final<|message|>Yes")
+      :eq { reasoning = "Hm", content = "Yes", tool_calls = {} }
+    expect(r:parse " to=functions.f<|channel|>commentary <|constrain|>json<|message|>{}<|call|>")
+      :eq { tool_calls = { { name = "f", arguments = "{}" } } }
+    local none, message = r:parse "so <|channel|>final<|message|>x"
+    expect(none):eq(nil)
+    expect(message):contains "is no header of a Harmony message"
+    expect(function() r:parse(3) end):errors "the text must be a string"
+  end)
+
+  if has_ranks then
+    local F = { type = "function", ["function"] = { name = "f", description = "F." } }
+    local tokenizer = require "perigee.tokenizer".load "o200k_harmony"
+
+    -- A live conversation; returns the text of each prompt behind the system and developer messages.
+    local function talk(replies, act)
+      local vu = test.vu { replies = replies, fleet = { now = "2026-08-01T10:00:00" } }
+      local conv = chat.new(vu, { history = "live", model = "gpt-oss", tools = { F } })
+      conv:set_renderer "harmony"
+      act(conv)
+      local texts = {}
+      for i, request in ipairs(vu.requests) do
+        local text = tokenizer:decode(request.json.prompt)
+        expect(text):contains "Current date: 2026-08-01\n"
+        expect(request.json.skip_special_tokens):eq(false)
+        texts[i] = text:match "<|start|>user.*"
+      end
+      return texts, conv
+    end
+
+    it("keeps what was said in a live history: analysis until the answer", function()
+      local texts = talk({
+        "<|channel|>analysis<|message|>I call.<|end|><|start|>assistant<|channel|>commentary to=functions.f "
+          .. '<|constrain|>json<|message|>{"x":1}<|call|>',
+        "<|channel|>analysis<|message|>Good.<|end|><|start|>assistant<|channel|>final<|message|>Done.<|return|>",
+        "<|channel|>final<|message|>Bye.",
+      }, function(conv)
+        conv:user "go"
+        local reply = conv:send()
+        expect({ reply.text, reply.reasoning, #reply.tool_calls }):eq { "", "I call.", 1 }
+        conv:tool("42", reply.tool_calls[1].id)
+        reply = conv:send()
+        expect({ reply.text, reply.reasoning, reply.raw_text:sub(-10) }):eq { "Done.", "Good.", "<|return|>" }
+        conv:user "bye"
+        conv:send()
+        expect(conv:message(-1)):eq { role = "assistant", content = "Bye." }
+      end)
+      local call = ' to=functions.f<|channel|>commentary json<|message|>{"x":1}<|call|>'
+        .. "<|start|>functions.f to=assistant<|channel|>commentary<|message|>42<|end|>"
+      local go = "<|start|>user<|message|>go<|end|><|start|>assistant"
+      expect(texts[1]):eq(go)
+      expect(texts[2]):eq(go .. "<|channel|>analysis<|message|>I call.<|end|><|start|>assistant" .. call
+        .. "<|start|>assistant")
+      expect(texts[3]):eq(go .. call .. "<|start|>assistant<|channel|>final<|message|>Done.<|end|>"
+        .. "<|start|>user<|message|>bye<|end|><|start|>assistant")
+    end)
+
+    it("keeps calls without ids apart, and raw words that are no Harmony", function()
+      local texts = talk({
+        "<|channel|>commentary to=functions.f<|message|>{}<|end|><|start|>assistant<|channel|>commentary "
+          .. "to=functions.f<|message|>[]<|call|>",
+        "oh <|channel|>final<|message|>x",
+        "plain",
+      }, function(conv)
+        conv:user "go"
+        local calls = conv:send().tool_calls
+        expect(calls[1].id == calls[2].id):eq(false)
+        conv:tool "1"
+        conv:tool "2"
+        local reply = conv:send()
+        expect(reply.parse_error):contains "is no header"
+        expect(reply.text):eq "oh <|channel|>final<|message|>x"
+        conv:user "so?"
+        conv:send()
+      end)
+      expect(texts[2]):contains "<|message|>{}<|call|><|start|>assistant to=functions.f"
+      expect(texts[3]):contains "<|channel|>final<|message|>oh <|channel|>final<|message|>x<|end|>"
+    end)
+
+    it("needs a date, and a vocabulary that the server reads", function()
+      local vu = test.vu()
+      expect(function() chat.new(vu):set_renderer "harmony" end):errors "give the run %-%-now"
+      local conv = chat.new(vu)
+      conv:set_renderer(harmony.renderer { date = false })
+      conv:user "hi"
+      expect(function() conv:send { max_tokens = 3 } end)
+        :errors "tokens of o200k_harmony, and the run's tokenizer is bytes"
+    end)
+
+    it("a template takes a tokenizer of its own", function()
+      local template = require "perigee.template".load "{% for m in messages %}{{ m.content }}{% endfor %}"
+      local vu = test.vu()
+      local conv = chat.new(vu, { model = "other" })
+      conv:user "Hello world"
+      conv:set_renderer(template)
+      expect(conv:tokens()):eq(11)
+      conv:set_renderer(template, { tokenizer = tokenizer })
+      expect(conv:tokens()):eq(2)
+      conv:send { max_tokens = 2 }
+      expect(vu.requests[1].json.prompt):eq(tokenizer:encode "Hello world")
+      conv:set_renderer { render = function() return { 5, 201088 } end }
+      expect(conv:tokens()):eq(2)
+      conv:set_renderer({ render = function() return { 5, 201088 } end }, { tokenizer = tokenizer })
+      expect(function() conv:tokens() end):errors "token 2 is 201088, and tokenizer o200k_harmony has ids below 201088"
+      conv:set_renderer({ render = function() return "Hello" end }, { tokenizer = tokenizer })
+      expect(conv:tokens()):eq(1)
+      expect(function() chat.new(vu):set_renderer(template, { tokenizer = tokenizer }) end)
+        :errors "the run's tokenizer is bytes: the server would read other tokens"
+      expect(function() conv:set_renderer(template, { tokenizer = "qwen3" }) end)
+        :errors "tokenizer must be what perigee.tokenizer loads"
+    end)
+  end
 
   it("names what is wrong", function()
     local r = harmony.renderer { date = false }

@@ -95,7 +95,9 @@ static void test_places(void **state) {
   int fd = mkstemp(path);
   assert_int_equal(write(fd, source, sizeof source - 1), sizeof source - 1);
   close(fd);
+  uint64_t hashes[3] = {0};
   t = load(path, model.file);
+  hashes[2] = chattemplate_hash(t);
   check_text(t, "{\"messages\":[{\"role\":\"u\",\"content\":\"x\"}]}", false, "<|im|><s>x");
   chattemplate_delete(t);
   /* What comes with a tokenizer, by folder and by file. */
@@ -104,8 +106,10 @@ static void test_places(void **state) {
     check_ok(chattemplate_default(with[i], NULL, &t, &err), &err);
     assert_string_equal(chattemplate_name(t), with[i]);
     check_text(t, "{\"messages\":[{\"role\":\"u\"}]}", false, "<|im|>u\n<|end|>\n");
+    hashes[i] = chattemplate_hash(t);
     chattemplate_delete(t);
   }
+  assert_true(hashes[0] == hashes[1] && hashes[0] != hashes[2]);
   check_ok(chattemplate_default(path, NULL, &t, &err), &err);
   assert_null(t);
   check_ok(chattemplate_default("ranks.tiktoken", "o200k_harmony", &t, &err), &err);

@@ -32,6 +32,12 @@ static void test_models_and_health(void **state) {
   assert_int_equal(value_get(m, "parent")->kind, VALUE_NULL);
   assert_int_equal(simtest_int(m, "max_model_len"), 8192);
   assert_true(value_get(m, "simulated")->u.boolean);
+  assert_int_equal(simtest_int(m, "block_size"), 16);
+  assert_string_equal(value_to_string(value_get(m, "tokenizer")), "bytes");
+  assert_null(value_get(m, "tokenizer_hash"));
+  assert_string_equal(value_to_string(value_get(m, "template")), "sim");
+  assert_null(value_get(m, "template_hash"));
+  assert_non_null(value_to_string(value_get(m, "now")));
   value_free(&v);
   simtest_free(&a);
   static const char *const paths[] = {"/health", "/ping"};

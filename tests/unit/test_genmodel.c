@@ -56,6 +56,17 @@ static void test_a_folder(void **state) {
   assert_true(genmodel_now(&m, &now));
   assert_int_equal(now.day, 22);
   assert_int_equal(now.second, 56);
+  struct value said = value_object();
+  char hash[20];
+  genmodel_describe(&m, &said);
+  snprintf(hash, sizeof hash, "%016llx", (unsigned long long)m.tokenizer->hash);
+  assert_string_equal(value_to_string(value_get(&said, "tokenizer")), folder.file);
+  assert_string_equal(value_to_string(value_get(&said, "tokenizer_hash")), hash);
+  assert_null(value_get(&said, "tokenizer_family"));
+  assert_string_equal(value_to_string(value_get(&said, "template")), folder.folder);
+  assert_int_equal(strlen(value_to_string(value_get(&said, "template_hash"))), 16);
+  assert_string_equal(value_to_string(value_get(&said, "now")), "2026-08-22T12:34:56");
+  value_free(&said);
   genmodel_close(&m);
   m = open_model((struct genmodel_options){.tokenizer = folder.file, .template = "sim"});
   assert_string_equal(genmodel_template(&m), "sim");

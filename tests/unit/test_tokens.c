@@ -1,6 +1,4 @@
-#include "check.h"
-
-#include "text/tokens.h"
+#include "tokenizer_cases.h"
 
 static void test_open(void **state) {
   (void)state;
@@ -64,7 +62,57 @@ static void test_encode(void **state) {
   assert_null(list.ids);
 }
 
+/* Loads a case with n ids more, of which `word` is the first. */
+static const struct tokens *load_with(const struct cases *c, const char *word, int n) {
+  struct value file = cases_file(c, cases_named(c, "split_qwen2"));
+  struct value *list = value_set(&file, "added_tokens", value_array());
+  int first = (int)value_count(value_get(value_get(&file, "model"), "vocab"));
+  for (int i = 0; i < n; i++) {
+    char name[24];
+    struct value *t = value_push(list, value_object());
+    snprintf(name, sizeof name, "<%s%d>", i ? "reserved" : word, i);
+    value_set(t, "id", value_int(first + i));
+    value_set(t, "content", value_cstring(name));
+    static const char *const flags[] = {"single_word", "lstrip", "rstrip", "normalized", "special"};
+    for (size_t k = 0; k < ARRAY_LEN(flags); k++)
+      value_set(t, flags[k], value_bool(k == 4));
+  }
+  const struct tokens *t;
+  struct err err;
+  check_ok(cases_load("x", file, &t, &err), &err);
+  return t;
+}
+
+static void test_agree(void **state) {
+  (void)state;
+  struct cases c;
+  struct err err;
+  const struct tokens *bytes, *t[5];
+  cases_open(&c);
+  check_ok(tokens_open("bytes", &bytes, &err), &err);
+  t[0] = load_with(&c, "a", 1);
+  t[1] = load_with(&c, "a", 1);
+  t[2] = load_with(&c, "a", 4); /* some reserved ones more */
+  t[3] = load_with(&c, "b", 1);
+  t[4] = load_with(&c, "a", 40); /* too many */
+  assert_true(t[0]->hash != 0 && t[0]->hash == t[1]->hash);
+  assert_true(t[0]->hash != t[2]->hash);
+  assert_int_equal(bytes->hash, 0);
+  assert_true(tokens_agree(bytes, bytes));
+  assert_true(tokens_agree(t[0], t[1]));
+  assert_true(tokens_agree(t[0], t[2]));
+  assert_true(tokens_agree(t[2], t[0]));
+  assert_false(tokens_agree(t[0], t[3]));
+  assert_false(tokens_agree(t[0], t[4]));
+  assert_false(tokens_agree(t[0], bytes));
+  assert_false(tokens_agree(bytes, t[0]));
+  for (size_t i = 0; i < ARRAY_LEN(t); i++)
+    tokens_close(t[i]);
+  cases_close(&c);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_open), cmocka_unit_test(test_encode)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_open), cmocka_unit_test(test_encode),
+                                     cmocka_unit_test(test_agree)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
