@@ -268,6 +268,7 @@ int conv_render(lua_State *L) {
 int conv_prompt_text(lua_State *L) {
   struct conv *c = conv_check(L, 1);
   struct err err;
+  lua_settop(L, 3);
   const struct blob *text = bind_text_blob(L, bind_check_text_node(L, 2, "the renderer's text"));
   struct promptids_memo *memo = memo_of(L, c, 3);
   uint64_t t0 = now_ns(L);
@@ -282,6 +283,7 @@ int conv_prompt_text(lua_State *L) {
 int conv_prompt_ids(lua_State *L) {
   struct conv *c = conv_check(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 3);
   struct tokens_encoder *e = bind_test_tokenizer(L, 3);
   e = e ? e : bind_gen_tokens(L).encoder;
   size_t n = (size_t)luaL_len(L, 2);
