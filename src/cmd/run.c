@@ -16,7 +16,6 @@
 #include "net/http.h"
 #include "out/verdict.h"
 
-#define SIM_START_NS (20 * NS_PER_S)
 static const int late_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 #define LAST_SECONDS 120 /* for the report of a run that lost a worker */
@@ -153,70 +152,16 @@ static int check_verify(const struct fleet *f, struct err *err) {
       f->simulated && bytes ? " (the fleet's own template, sim, is not one of them)" : "");
 }
 
-/* The present of the built-in fleet, which both sides then have. */
-static void set_now(struct fleet *f) {
-  char text[32];
-  struct tm local;
-  time_t seconds = (time_t)(clock_wall_ns() / NS_PER_S);
-  if (f->now)
-    return;
-  localtime_r(&seconds, &local);
-  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &local);
-  f->now = mem_strdup(text);
-}
-
-static void push(struct options_list *list, const char *item) {
-  MEM_GROW(list->items, list->n, list->cap);
-  list->items[list->n++] = item;
-}
-
 static int start_sim(struct runjob *job, struct err *err) {
   const struct run_options *o = &job->options;
-  struct options_list args = {0};
-  char replicas[24], seed[24];
-  snprintf(replicas, sizeof replicas, "%lld", (long long)(o->sim ? o->sim : RUN_SIM_REPLICAS));
-  snprintf(seed, sizeof seed, "%lld", (long long)o->seed);
-  const char *fixed[] = {"--replicas", replicas, "--seed", seed};
-  set_now(&job->fleet);
-  for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-    push(&args, fixed[i]);
-  const struct {
-    const char *name, *value;
-  } words[] = {{"--profile", o->profile},       {"--truth", o->truth},
-               {"--model", job->fleet.model},   {"--tokenizer", job->fleet.tokenizer},
-               {"--family", job->fleet.family}, {"--template", job->fleet.template},
-               {"--now", job->fleet.now}};
-  for (size_t i = 0; i < ARRAY_LEN(words); i++)
-    if (words[i].value)
-      push(&args, words[i].name), push(&args, words[i].value);
-  for (size_t i = 0; i < o->sim_sets.n; i++)
-    push(&args, "--set"), push(&args, o->sim_sets.items[i]);
-  for (size_t i = 0; i < o->faults.n; i++)
-    push(&args, "--fault"), push(&args, o->faults.items[i]);
-  push(&args, NULL);
-  int rc = simchild_start(&job->sim, args.items, SIM_START_NS, err);
-  mem_free(args.items);
-  if (rc)
-    return rc;
-  job->has_sim = job->own_fleet = true;
-  const struct value *replica_list = value_get(&job->sim.announce, "replicas");
-  for (size_t i = 0; i < value_count(replica_list) && !rc; i++) {
-    const struct value *r = value_at(replica_list, i);
-    char text[256];
-    snprintf(text, sizeof text, "%s=%s", value_to_string(value_get(r, "id")),
-             value_to_string(value_get(r, "url")));
-    rc = fleet_add_replica(&job->fleet, text, err);
-  }
-  if (!job->fleet.model)
-    job->fleet.model = mem_strdup(value_to_string(value_get(&job->sim.announce, "model")));
-  if (!job->fleet.tokenizer)
-    job->fleet.tokenizer = mem_strdup("bytes");
-  const char *template = value_to_string(value_get(&job->sim.announce, "template"));
-  if (!job->fleet.template && value_get(&job->sim.announce, "template_hash"))
-    job->fleet.template = mem_strdup(template);
-  if (!rc && job->fleet.template)
-    rc = fleet_options_find_template(&job->fleet, err);
-  job->fleet.simulated = job->fleet.reports_cached = true;
+  struct simchild_fleet wish = {.replicas = o->sim ? o->sim : RUN_SIM_REPLICAS,
+                                .seed = o->seed,
+                                .profile = o->profile,
+                                .truth = o->truth,
+                                .sets = &o->sim_sets,
+                                .faults = &o->faults};
+  int rc = simchild_start_fleet(&job->sim, &wish, &job->fleet, err);
+  job->has_sim = job->own_fleet = job->sim.pid != 0;
   return rc;
 }
 

@@ -9,12 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cmd/fleetopts.h"
 #include "text/json.h"
+
+#define START_NS (20 * NS_PER_S)
 
 extern char **environ;
 
@@ -123,6 +127,75 @@ out:
   }
   close_end(ends[0]);
   buf_free(&line);
+  return rc;
+}
+
+static void push(struct options_list *list, const char *item) {
+  MEM_GROW(list->items, list->n, list->cap);
+  list->items[list->n++] = item;
+}
+
+/* `name item` for each; a list that is not there is empty. */
+static void push_each(struct options_list *list, const char *name,
+                      const struct options_list *items) {
+  for (size_t i = 0; items && i < items->n; i++)
+    push(list, name), push(list, items->items[i]);
+}
+
+/* The present of the built-in fleet, which both sides then have. */
+static void set_now(struct fleet *f) {
+  char text[32];
+  struct tm local;
+  time_t seconds = (time_t)(clock_wall_ns() / NS_PER_S);
+  if (f->now)
+    return;
+  localtime_r(&seconds, &local);
+  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &local);
+  f->now = mem_strdup(text);
+}
+
+int simchild_start_fleet(struct simchild *child, const struct simchild_fleet *wish,
+                         struct fleet *fleet, struct err *err) {
+  struct options_list args = {0};
+  char replicas[24], seed[24];
+  snprintf(replicas, sizeof replicas, "%lld", (long long)wish->replicas);
+  snprintf(seed, sizeof seed, "%lld", (long long)wish->seed);
+  set_now(fleet);
+  const struct {
+    const char *name, *value;
+  } words[] = {{"--replicas", replicas},     {"--seed", seed},
+               {"--profile", wish->profile}, {"--truth", wish->truth},
+               {"--model", fleet->model},    {"--tokenizer", fleet->tokenizer},
+               {"--family", fleet->family},  {"--template", fleet->template},
+               {"--now", fleet->now}};
+  for (size_t i = 0; i < ARRAY_LEN(words); i++)
+    if (words[i].value)
+      push(&args, words[i].name), push(&args, words[i].value);
+  push_each(&args, "--set", wish->sets);
+  push_each(&args, "--fault", wish->faults);
+  push(&args, NULL);
+  int rc = simchild_start(child, args.items, START_NS, err);
+  mem_free(args.items);
+  if (rc)
+    return rc;
+  const struct value *list = value_get(&child->announce, "replicas");
+  for (size_t i = 0; i < value_count(list) && !rc; i++) {
+    const struct value *r = value_at(list, i);
+    char text[256];
+    snprintf(text, sizeof text, "%s=%s", value_to_string(value_get(r, "id")),
+             value_to_string(value_get(r, "url")));
+    rc = fleet_add_replica(fleet, text, err);
+  }
+  if (!fleet->model)
+    fleet->model = mem_strdup(value_to_string(value_get(&child->announce, "model")));
+  if (!fleet->tokenizer)
+    fleet->tokenizer = mem_strdup("bytes");
+  const char *template = value_to_string(value_get(&child->announce, "template"));
+  if (!fleet->template && value_get(&child->announce, "template_hash"))
+    fleet->template = mem_strdup(template);
+  if (!rc && fleet->template)
+    rc = fleet_options_find_template(fleet, err);
+  fleet->simulated = fleet->reports_cached = true;
   return rc;
 }
 

@@ -8,7 +8,8 @@
 
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "cmd/options.h"
+#include "run/fleet.h"
 #include "text/value.h"
 
 struct simchild {
@@ -22,6 +23,19 @@ struct simchild {
  * said. */
 NODISCARD int simchild_start(struct simchild *child, const char *const *args, uint64_t timeout_ns,
                              struct err *err);
+/* What a command's options wish of it; NULL: as `perigee sim` has it. */
+struct simchild_fleet {
+  int64_t replicas, seed;
+  const char *profile, *truth;
+  const struct options_list *sets, *faults; /* of its --set and --fault */
+};
+
+/* Starts it as wished, with the fleet's model, tokenizer and template, and makes its replicas the
+ * fleet's, which is a simulated one from then on. After an error that came behind the start
+ * child->pid is not 0: simchild_stop. */
+NODISCARD int simchild_start_fleet(struct simchild *child, const struct simchild_fleet *wish,
+                                   struct fleet *fleet, struct err *err);
+
 /* Asks it to end, waits, kills after two seconds. Frees what start made. False when it had ended by
  * itself before, or failed (a crash, a truth log that could not be written: *how says how it ended,
  * 80 bytes, and its own words are on stderr). */
