@@ -21,6 +21,7 @@ static cmd_fn show_help, show_version;
 static const struct command commands[] = {
     {"run", cmd_run, "run a scenario and write the report"},
     {"sim", cmd_sim, "serve the built-in simulated fleet"},
+    {"doctor", cmd_doctor, "check every server of a fleet, and say how to mend it"},
     {"list", cmd_list, "the scenarios in reach"},
     {"hash", cmd_hash, "block hashes of a prompt, as routers and engines compute them"},
     {"render", cmd_render, "the text a chat template makes of a conversation"},

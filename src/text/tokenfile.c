@@ -57,9 +57,7 @@ static int load_text(const char *path, const struct buf *text, const char *famil
   return tokens_load_text(path, text->data, text->len, family, out, err);
 }
 
-/* Folder i to look for names in, into `b`; false behind the last. $PERIGEE_TOKENIZERS stands for
- * all others. */
-static bool folder_at(int i, struct buf *b) {
+bool tokenfile_folder(int i, struct buf *b) {
   const char *own = getenv("PERIGEE_TOKENIZERS"), *cache = getenv("PERIGEE_CACHE"),
              *home = getenv("HOME");
   char exe[4096];
@@ -85,7 +83,7 @@ static bool folder_at(int i, struct buf *b) {
 
 /* The file for a name into `path`; false when there is none. *family is set for a rank file's. */
 static bool find_named(const char *name, struct buf *path, const char **family) {
-  for (int i = 0; folder_at(i, path); i++) {
+  for (int i = 0; tokenfile_folder(i, path); i++) {
     size_t folder = path->len;
     buf_printf(path, "/%s/tokenizer.json", name);
     if (access(path->data, R_OK) == 0)
@@ -104,7 +102,7 @@ static bool find_named(const char *name, struct buf *path, const char **family) 
 }
 
 bool tokenfile_find(const char *name, const char *file, struct buf *path) {
-  for (int i = 0; !strpbrk(name, "/.") && folder_at(i, path); i++) {
+  for (int i = 0; !strpbrk(name, "/.") && tokenfile_folder(i, path); i++) {
     buf_printf(path, "/%s/%s", name, file);
     if (access(path->data, R_OK) == 0)
       return true;
@@ -116,7 +114,7 @@ static int not_found(const char *name, struct err *err) {
   struct buf all, one;
   buf_init(&all, BUF_MAX_OWN);
   buf_init(&one, BUF_MAX_OWN);
-  for (int i = 0; folder_at(i, &one); i++)
+  for (int i = 0; tokenfile_folder(i, &one); i++)
     buf_printf(&all, "%s%s", i ? " and " : "", one.data);
   int rc =
       err_set(err, ERR_NOT_FOUND,

@@ -66,6 +66,9 @@ const char *rankfile_file(const char *family);
 
 /* The whole of a file into `out`; ERR_NOT_FOUND, ERR_IO, ERR_LIMIT at out->max. (tokenfile.c) */
 NODISCARD int tokenfile_read(const char *path, struct buf *out, struct err *err);
+/* Folder i (from 0) that names are looked for in, into `b`; false behind the last.
+ * $PERIGEE_TOKENIZERS stands for all others. */
+bool tokenfile_folder(int i, struct buf *b);
 /* Where `file` lies beside the named tokenizer's own (tokens_load), into `path`; false: nowhere. */
 bool tokenfile_find(const char *name, const char *file, struct buf *path);
 
