@@ -108,7 +108,8 @@ function generation.cached_state(e)
     return nil
   end
   local details = whole and whole.prompt_tokens_details
-  local n = type(details) == "table" and math.tointeger(details.cached_tokens) or nil
+  local n = type(details) == "table" and math.type(details.cached_tokens) == "integer"
+    and details.cached_tokens or nil
   local best = math.max(n or -1, streamed and streamed.cached or -1)
   if best > 0 then
     return "value", best
