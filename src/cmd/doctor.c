@@ -24,7 +24,7 @@
 #include "text/json.h"
 
 #define MODULE "perigee.doctor"
-#define MAX_ROUNDS 16 /* a healthy server takes seven */
+#define MAX_ROUNDS 16 /* a healthy server takes six */
 #define SIM_REPLICAS 2
 #define DEFAULT_TIMEOUT_S 60
 
