@@ -4,7 +4,7 @@
  * This file gathers facts; what to ask and what to think of the answers is lua/perigee/doctor*.lua,
  * plain functions of the facts. The facts: {endpoints [{index, id, role, url, metrics, replies}],
  * model, tokenizer, simulated, nonce, sent, elapsed_ms, out_of_time, options {has_key, proxy,
- * insecure, strict}, client (cmd/clientfacts.h), parity {list | error}}. */
+ * insecure, strict}, client (cmd/clientfacts.h), parity {list (cmd/paritycheck.h), error}}. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,7 @@
 #include "cmd/doctorask.h"
 #include "cmd/fleetopts.h"
 #include "cmd/live.h"
+#include "cmd/paritycheck.h"
 #include "cmd/simchild.h"
 #include "net/http.h"
 #include "text/json.h"
@@ -27,6 +28,7 @@
 #define MAX_ROUNDS 16 /* a healthy server takes six */
 #define SIM_REPLICAS 2
 #define DEFAULT_TIMEOUT_S 60
+#define PARITY_STEPS 8 /* waits of a parity check that come one after the other, about */
 
 struct doctor_options {
   struct fleet_options fleet;
@@ -185,6 +187,68 @@ static int examine(struct doctor *d, struct err *err) {
   return 0;
 }
 
+/* The fleet as parity is to see it: the servers that answer, a gateway among them, and the model.
+ * Strings are borrowed; `replicas` has room for all of them. */
+static struct fleet parity_fleet(struct doctor *d, const struct value *wish,
+                                 struct fleet_replica *replicas) {
+  struct fleet f = d->fleet;
+  const struct value *servers = value_get(wish, "servers");
+  const struct value *endpoints = value_get(&d->facts, "endpoints");
+  f.gateway = NULL;
+  f.replicas = replicas;
+  f.n_replicas = 0;
+  f.model = (char *)(uintptr_t)value_to_string(value_get(wish, "model"));
+  for (size_t i = 0; i < value_count(endpoints); i++) {
+    const char *id = value_to_string(value_get(value_at(endpoints, i), "id"));
+    const char *url = value_to_string(value_get(value_at(endpoints, i), "url"));
+    for (size_t j = 0; j < value_count(servers); j++)
+      if (strcmp(value_to_string(value_at(servers, j)), id) == 0)
+        replicas[f.n_replicas++] =
+            (struct fleet_replica){.id = (char *)(uintptr_t)id, .url = (char *)(uintptr_t)url};
+  }
+  return f;
+}
+
+/* With one template at most; `list` gets what paritycheck.h says. */
+static int compare(struct doctor *d, const struct value *wish, uint64_t left_ns, struct value *list,
+                   struct err *err) {
+  struct fleet_replica *replicas = mem_calloc(d->fleet.n_replicas + 1, sizeof *replicas);
+  struct chattemplate *template = NULL;
+  struct fleet f = parity_fleet(d, wish, replicas);
+  int rc = fleet_load_tokens(&d->fleet, err);
+  f.tokens = d->fleet.tokens;
+  if (!rc)
+    rc = f.template ? chattemplate_load(f.template, f.tokenizer, &template, err)
+                    : chattemplate_default(f.tokenizer, f.family, &template, err);
+  struct paritycheck check = {.fleet = &f,
+                              .templates = &template,
+                              .n_templates = template != NULL,
+                              .generate = true,
+                              .timeout_ns = left_ns / PARITY_STEPS};
+  if (!rc)
+    rc = paritycheck_run(&check, list, err);
+  chattemplate_delete(template);
+  mem_free(replicas);
+  return rc;
+}
+
+/* Sets the facts' parity; what goes wrong with it is a fact too. */
+static int find_parity(struct doctor *d, struct err *err) {
+  struct value wish, list = value_array(), parity = value_object();
+  struct err why = {0};
+  uint64_t now = clock_ns(), left_ns = d->deadline_ns > now ? d->deadline_ns - now : 0;
+  int rc = ask_module(d, "parity", &wish, err);
+  bool asked = !rc && d->fleet.tokenizer && wish.kind == VALUE_OBJECT;
+  if (asked && left_ns < NS_PER_S)
+    value_set(&parity, "error", value_cstring("no time is left (--timeout)"));
+  else if (asked && compare(d, &wish, left_ns, &list, &why))
+    value_set(&parity, "error", value_cstring(why.text));
+  value_set(&parity, "list", list);
+  value_set(&d->facts, "parity", parity);
+  value_free(&wish);
+  return rc;
+}
+
 static int report(struct doctor *d, int *status, struct err *err) {
   const char *no_color = getenv("NO_COLOR");
   struct value view = value_object();
@@ -248,6 +312,8 @@ static int work(struct doctor *d, struct err *err) {
   begin_facts(d);
   d->ask = doctorask_new(&d->fleet, d->deadline_ns, err);
   rc = d->ask ? examine(d, err) : err->code;
+  if (!rc)
+    rc = find_parity(d, err);
   if (!rc)
     rc = report(d, &status, err);
   return rc ? cmd_fail("doctor", EXIT_FAILED, err) : status;

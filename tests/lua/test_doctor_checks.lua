@@ -133,8 +133,8 @@ describe("doctor_checks.models", function()
     local none = pretend.status(0, { detail = "reset" })
     local list = server { health = none, models = none, version = none, metrics = none,
       tls_dial = { step = "tls", code = "verify", reason = "x" } }
-    expect(said(list, "models")):eq "FAIL: no HTTP answer: it speaks TLS on that port -> write https:// instead of"
-      .. " http://"
+    expect(said(list, "models")):eq(
+      "FAIL: no HTTP answer: it speaks TLS on that port -> write https:// instead of http://")
   end)
 end)
 
