@@ -23,7 +23,7 @@ static void put_token_text(const struct genmodel *model, uint32_t id, struct buf
   struct err err;
   buf_init(&bytes, BUF_MAX_OWN);
   buf_init(&name, BUF_MAX_OWN);
-  int rc = tokens_decode(model->tokenizer, &id, 1, &bytes, &err);
+  int rc = tokens_name(model->tokenizer, id, &bytes, &err);
   assert(rc == 0); /* the tokenizer made it */
   (void)rc;
   bool valid = json_utf8_valid(bytes.data, bytes.len) == bytes.len;

@@ -8,8 +8,9 @@
 /* Each appends the reply's JSON to *out, or sets *e to what vLLM would answer. Prompts are made
  * as for generation (genprompt.h). */
 
-/* A prompt (add_special_tokens true by default) or messages; with return_token_strs each token's
- * text, one that is not UTF-8 by itself as "<0xC3>". */
+/* A prompt (add_special_tokens true by default) or messages; with return_token_strs how the
+ * vocabulary writes each token ("Ġthe"); with `bytes` the byte, as "<0xC3>" where it is no
+ * character by itself. */
 NODISCARD int textapi_tokenize(const struct genmodel *model, const struct value *body,
                                struct buf *out, struct apierror *e);
 /* Special tokens are written out; broken characters become U+FFFD. */

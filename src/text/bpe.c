@@ -24,6 +24,7 @@ void bpe_free(struct bpe *b) {
   mem_free(b->char_ids);
   mem_free(b->inside);
   mem_free(b->edges);
+  mem_free(b->plain);
   *b = (struct bpe){0};
 }
 
@@ -167,8 +168,42 @@ static int alphabet_byte(uint32_t cp) {
   return (int)(k < 33 ? k : k < 67 ? k - 33 + 0x7f : 0xad);
 }
 
+static uint32_t byte_char(unsigned char byte) {
+  uint32_t k = byte;
+  if (alphabet_byte(k) >= 0)
+    return k;
+  return 0x100 + (k < 0x21 ? k : k < 0xa1 ? k - 0x7f + 33 : 67);
+}
+
+static bool is_plain(const struct bpe *b, uint32_t id) {
+  uint32_t lo = 0, hi = b->n_plain;
+  while (lo < hi) {
+    uint32_t mid = (lo + hi) / 2;
+    if (b->plain[mid] < id)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo < b->n_plain && b->plain[lo] == id;
+}
+
+int bpe_put_name(const struct bpe *b, uint32_t id, struct buf *out) {
+  size_t len;
+  const char *text = bpe_text(b, id, &len);
+  assert(text);
+  if (!b->bytes || is_plain(b, id))
+    return buf_add(out, text, len);
+  int rc = 0;
+  for (size_t i = 0; i < len && !rc; i++) {
+    char one[4];
+    rc = buf_add(out, one, utf8_encode(byte_char((unsigned char)text[i]), one));
+  }
+  return rc;
+}
+
 void bpe_to_bytes(struct bpe *b) {
   bool *skip = mem_calloc(b->n_ids, sizeof *skip);
+  uint32_t cap = 0;
   for (uint32_t id = 0; id < b->n_ids; id++) {
     if (b->len[id] == BPE_NONE)
       continue;
@@ -176,8 +211,11 @@ void bpe_to_bytes(struct bpe *b) {
     const char *p = text, *end = text + b->len[id];
     while (p < end && !skip[id])
       skip[id] = alphabet_byte(utf8_take(&p)) < 0;
-    if (skip[id])
+    if (skip[id]) {
+      MEM_GROW(b->plain, b->n_plain, cap);
+      b->plain[b->n_plain++] = id;
       continue;
+    }
     uint32_t n = 0;
     for (p = text; p < end;) /* in place: a character is never shorter than its byte */
       text[n++] = (char)alphabet_byte(utf8_take(&p));

@@ -37,6 +37,8 @@ struct bpe {
   size_t n_pairs;
   uint64_t pair_mask;
 
+  uint32_t *plain, n_plain; /* ids that bpe_to_bytes left as they were, in order */
+
   uint32_t byte_id[256]; /* the token of a byte: with `bytes` the first symbols, else fallbacks */
   bool fallback_all;     /* all 256 are there */
   uint16_t *char_index;  /* code point >> 7 -> block of char_ids; not with `bytes` */
@@ -91,6 +93,10 @@ NODISCARD int bpe_finish(struct bpe *b, struct err *err);
 
 /* The bytes of an id; NULL when it is not in the vocabulary. */
 const char *bpe_text(const struct bpe *b, uint32_t id, size_t *len);
+
+/* Appends how the vocabulary writes the token, which exists: with `bytes` in the alphabet of
+ * byte-level models. ERR_LIMIT. */
+NODISCARD int bpe_put_name(const struct bpe *b, uint32_t id, struct buf *out);
 
 /* Appends the ids of one piece of valid UTF-8, merged as a whole. */
 void bpe_encode(const struct bpe *b, struct bpe_scratch *s, const char *piece, size_t len,

@@ -240,6 +240,17 @@ static int decode(const struct tokens *base, const uint32_t *ids, size_t n, stru
   return rc;
 }
 
+static int name(const struct tokens *base, uint32_t id, struct buf *out, struct err *err) {
+  const struct tokenizer *t = of(base);
+  size_t len, of_vocabulary;
+  const char *text = text_of(t, id, &len);
+  if (!text)
+    return err_set(err, ERR_INVALID, "id %u is not in the vocabulary of \"%s\"", id, base->name);
+  bool added = text != bpe_text(&t->bpe, id, &of_vocabulary);
+  int rc = added ? buf_add(out, text, len) : bpe_put_name(&t->bpe, id, out);
+  return rc ? err_set(err, rc, "the name of token %u: more than %zu bytes", id, out->max) : 0;
+}
+
 static void add_owner(struct tokens *base) {
   struct tokenizer *t = CONTAINER_OF(base, struct tokenizer, base);
   __atomic_add_fetch(&t->refs, 1, __ATOMIC_RELAXED);
@@ -267,6 +278,7 @@ static void drop_owner(struct tokens *base) {
 static const struct tokens_ops tokenizer_ops = {.encode = encode,
                                                 .count = count,
                                                 .decode = decode,
+                                                .name = name,
                                                 .encoder_new = encoder_new,
                                                 .encoder_delete = encoder_delete,
                                                 .ref = add_owner,

@@ -187,3 +187,7 @@ int tokens_decode(const struct tokens *t, const uint32_t *ids, size_t n, struct 
                   struct err *err) {
   return t->ops->decode(t, ids, n, out, err);
 }
+
+int tokens_name(const struct tokens *t, uint32_t id, struct buf *out, struct err *err) {
+  return t->ops->name ? t->ops->name(t, id, out, err) : tokens_decode(t, &id, 1, out, err);
+}

@@ -45,6 +45,8 @@ struct tokens_ops {
   /* Appends the ids' bytes; ERR_INVALID names the first id that is not in the vocabulary. */
   int (*decode)(const struct tokens *t, const uint32_t *ids, size_t n, struct buf *out,
                 struct err *err);
+  /* Appends how the vocabulary writes an id; NULL: as it is decoded. */
+  int (*name)(const struct tokens *t, uint32_t id, struct buf *out, struct err *err);
   /* NULL for kinds without. `lasting`: it will see more than a short text. */
   struct tokens_encoder *(*encoder_new)(const struct tokens *t, bool lasting);
   void (*encoder_delete)(struct tokens_encoder *e);
@@ -104,6 +106,10 @@ NODISCARD int tokens_count(const struct tokens *t, const char *text, size_t len,
  * that the texts of parts can be joined. Special tokens are written out. */
 NODISCARD int tokens_decode(const struct tokens *t, const uint32_t *ids, size_t n, struct buf *out,
                             struct err *err);
+/* Appends how the vocabulary writes an id, as transformers' convert_ids_to_tokens gives it and
+ * servers show it: "Ġthe" for " the" in byte-level models, "▁the" or "<0x0A>" in others, special
+ * tokens as they are. ERR_INVALID: not in the vocabulary. With `bytes` the byte itself. */
+NODISCARD int tokens_name(const struct tokens *t, uint32_t id, struct buf *out, struct err *err);
 /* The same with the thread's encoder. */
 NODISCARD int tokens_encoder_encode(struct tokens_encoder *e, const char *text, size_t len,
                                     const struct tokens_options *options, struct tokens_list *out,

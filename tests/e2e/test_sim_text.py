@@ -108,6 +108,18 @@ def test_parity_harmony(work):
     check_parity(work, harmony(work))
 
 
+def test_token_strs_are_the_vocabulary_s_own(work):
+    """As convert_ids_to_tokens has them: each one's key in the file."""
+    for model in (small(work), qwen3(work)):
+        with open(model + "/tokenizer.json", encoding="utf-8") as f:
+            file = json.load(f)
+        names = {i: t for t, i in file["model"]["vocab"].items()} | {t["id"]: t["content"] for t in file["added_tokens"]}
+        with fleet(work, "--tokenizer", model) as f:
+            for text in TEXTS + ["".join(map(chr, range(0x180)))]:
+                said = f.post("/tokenize", {"prompt": text, "return_token_strs": True})
+                eq(said["token_strs"], [names[i] for i in said["tokens"]], text)
+
+
 def test_the_name_of_a_tokenizer_is_enough(work):
     qwen3(work)
     with fleet(work, "--tokenizer", "qwen3") as f:

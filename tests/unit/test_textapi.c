@@ -65,7 +65,12 @@ static void test_tokenize(void **state) {
               "{\"model\":\"m\",\"prompt\":\"\\u00e9\",\"add_special_tokens\":"
               "false,\"return_token_strs\":true}",
               "{\"count\":2,\"max_model_len\":900,\"tokens\":[195,169],"
-              "\"token_strs\":[\"<0xC3>\",\"<0xA9>\"]}");
+              "\"token_strs\":[\"\u00c3\",\"\u00a9\"]}");
+  check_gives(
+      textapi_tokenize,
+      "{\"prompt\":\" \\n\\u00ad\",\"add_special_tokens\":false,\"return_token_strs\":true}",
+      "{\"count\":4,\"max_model_len\":900,\"tokens\":[32,10,194,173],"
+      "\"token_strs\":[\"\u0120\",\"\u010a\",\"\u00c2\",\"\u0143\"]}");
   check_gives(textapi_tokenize, "{\"prompt\":\"\",\"add_special_tokens\":false}",
               "{\"count\":0,\"max_model_len\":900,\"tokens\":[],\"token_strs\":null}");
   check_refused(textapi_tokenize, "{}", 400, "prompt: a string is required");
