@@ -148,6 +148,8 @@ local Vu = {}
 ---@field tokenizer string? what `--tokenizer` named, "bytes" for the built-in fleet
 ---@field template string? where `--template` is, or "harmony"
 ---@field now string? the servers' present for templates and Harmony's date: `--now`, or what a simulated fleet says
+---@field hash_scheme string? how its engines hash blocks, of a fleet file: the default of `conv:hashes`
+---@field block_size integer? tokens of a block of its engines' caches: of a fleet file, or what a simulated fleet says
 ---@field verify boolean whether the run counts prompts on this side too (`--verify`)
 ---@field simulated boolean whether this is the built-in fleet
 
@@ -555,7 +557,8 @@ function Conversation:set_renderer(renderer, opts) end
 function Conversation:tokens() end
 
 --- Block hashes of the prompt as it is now, as `blockhash.hash` of its tokens with these options; the chain
---- goes on from turn to turn. Needs a renderer.
+--- goes on from turn to turn. Needs a renderer. Scheme and block size default to what the fleet file says
+--- (`hash_scheme`, `block_size`), or a simulated fleet of its blocks.
 ---@param opts? perigee.HashOptions
 ---@return perigee.Hashes
 function Conversation:hashes(opts) end

@@ -376,13 +376,30 @@ function Conversation:tokens()
   return self.core:prompt_tokens()
 end
 
+-- The options of conv:hashes: where they name no other scheme, what the fleet says of its engines.
+local function hash_options(conv, opts)
+  local fleet = conv.vu.fleet
+  if opts ~= nil and type(opts) ~= "table" then
+    return opts -- refused where it is read
+  end
+  local all = {}
+  for name, value in pairs(opts or {}) do
+    all[name] = value
+  end
+  if all.scheme == nil or all.scheme == fleet.hash_scheme then
+    all.scheme = fleet.hash_scheme
+    all.block_size = all.block_size or fleet.block_size
+  end
+  return next(all) and all or nil
+end
+
 --- Block hashes of the prompt as it is now.
 function Conversation:hashes(opts)
   if not self.renderer then
     core.raise("conv:hashes: the prompt's tokens are not known here; conv:set_renderer(renderer) first")
   end
   prompts.update(self, self.renderer, "conv:hashes")
-  local hashes, spent = self.core:hashes(opts)
+  local hashes, spent = self.core:hashes(hash_options(self, opts))
   if not hashes then
     core.raise("conv:hashes: " .. spent)
   end

@@ -25,6 +25,8 @@ local function new_fleet(opts)
     tokenizer = opts.tokenizer or "bytes",
     template = opts.template,
     now = opts.now,
+    hash_scheme = opts.hash_scheme,
+    block_size = opts.block_size,
     verify = opts.verify or false,
     gateway = opts.gateway,
     simulated = true,

@@ -60,6 +60,10 @@ static MAY_RAISE void push_fleet(lua_State *L, const struct state *s) {
     add_string(tree, "tokenizer", f->tokenizer);
     add_string(tree, "template", f->template);
     add_string(tree, "now", f->now);
+    add_string(tree, "hash_scheme", f->hash_scheme);
+    if (f->block_size)
+      *shared_add(tree, "block_size", strlen("block_size")) =
+          (struct shared){.kind = SHARED_INT, .u.integer = f->block_size};
     *shared_add(tree, "verify", strlen("verify")) =
         (struct shared){.kind = SHARED_BOOL, .u.boolean = f->verify};
     *shared_add(tree, "simulated", strlen("simulated")) =

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "bind/script.h"
 #include "cmd/tlsfiles.h"
+#include "kv/blockhash_chain.h"
 #include "net/http.h"
 #include "text/pytime.h"
 #include "text/tokenizer.h"
@@ -164,7 +165,7 @@ static int take_text(const struct value *file, const char *key, char **field, st
 }
 
 static int take_replicas(const struct value *list, struct fleet *f, struct err *err) {
-  static const char *const known[] = {"id", "url", "metrics"};
+  static const char *const known[] = {"id", "url", "metrics", "kv_events"};
   if (list->kind != VALUE_ARRAY)
     return err_set(err, ERR_INVALID, "replicas must be a list of {id=, url=}");
   for (size_t i = 0; i < value_count(list); i++) {
@@ -173,6 +174,12 @@ static int take_replicas(const struct value *list, struct fleet *f, struct err *
       return r->kind == VALUE_OBJECT
                  ? err_prefix(err, "replicas[%zu]", i + 1)
                  : err_set(err, ERR_INVALID, "replicas[%zu] must be {id =, url =}", i + 1);
+    if (value_get(r, "kv_events"))
+      return err_set(
+          err, ERR_UNSUPPORTED,
+          "replicas[%zu]: kv_events: reading KV events comes with a later version; leave "
+          "it out",
+          i + 1);
     const char *id = value_to_string(value_get(r, "id"));
     const char *url = value_to_string(value_get(r, "url"));
     if (!url)
@@ -225,16 +232,36 @@ static int take_tls(const struct value *tls, struct fleet *f, struct err *err) {
   return rc ? err_prefix(err, "tls") : 0;
 }
 
-static int take_file(const struct value *file, struct fleet *f, struct err *err) {
-  static const char *const known[] = {"replicas", "gateway",  "model", "tokenizer", "family",
-                                      "tenant",   "template", "now",   "headers",   "tls"};
-  static const char *const later[] = {"lookup", "hash_scheme", "block_size"};
-  for (size_t i = 0; i < file->u.object.n; i++) {
-    const char *key = file->u.object.pairs[i].key;
-    for (size_t j = 0; j < ARRAY_LEN(later); j++)
-      if (strcmp(key, later[j]) == 0)
-        return err_set(err, ERR_UNSUPPORTED, "%s is not supported by this version", key);
+/* How the engines hash and cut their caches: the defaults of conv:hashes, the built-in fleet's
+ * blocks. */
+static int take_blocks(const struct value *file, struct fleet *f, struct err *err) {
+  const struct value *size = value_get(file, "block_size");
+  int rc = take_text(file, "hash_scheme", &f->hash_scheme, err);
+  if (!rc && f->hash_scheme && !blockhash_scheme_find(f->hash_scheme)) {
+    struct buf all;
+    buf_init(&all, BUF_MAX_OWN);
+    for (size_t i = 0; blockhash_scheme_at(i); i++)
+      buf_printf(&all, "%s%s", i ? " " : "", blockhash_scheme_name(blockhash_scheme_at(i)));
+    rc = err_set(err, ERR_INVALID, "hash_scheme: there is no \"%.60s\"; there are %s",
+                 f->hash_scheme, all.data);
+    buf_free(&all);
   }
+  if (rc || !size)
+    return rc;
+  if (size->kind != VALUE_INT || size->u.integer < 1 || size->u.integer > 1 << 20)
+    return err_set(err, ERR_INVALID, "block_size must be a whole number of tokens from 1 to %d",
+                   1 << 20);
+  f->block_size = (uint32_t)size->u.integer;
+  return 0;
+}
+
+static int take_file(const struct value *file, struct fleet *f, struct err *err) {
+  static const char *const known[] = {"replicas", "gateway", "model",       "tokenizer",
+                                      "family",   "tenant",  "template",    "now",
+                                      "headers",  "tls",     "hash_scheme", "block_size"};
+  if (value_get(file, "lookup"))
+    return err_set(err, ERR_UNSUPPORTED,
+                   "lookup: routing by LookupRoute comes with a later version; leave it out");
   if (check_fields(file, known, ARRAY_LEN(known), err))
     return err->code;
   int rc = 0;
@@ -257,6 +284,8 @@ static int take_file(const struct value *file, struct fleet *f, struct err *err)
     rc = take_text(file, "now", &f->now, err);
   if (!rc)
     rc = take_text(file, "tenant", &f->tenant, err);
+  if (!rc)
+    rc = take_blocks(file, f, err);
   if (!rc && (v = value_get(file, "headers")))
     rc = take_headers(v, f, err);
   if (!rc && (v = value_get(file, "tls")))

@@ -135,6 +135,19 @@ static int take_template(struct fleet *fleet, const char *url, const struct valu
                  url, name, hash ? hash : "none", given, here);
 }
 
+static int take_block_size(struct fleet *fleet, const char *url, const struct value *own,
+                           struct err *err) {
+  int64_t size;
+  if (!value_to_int(value_get(own, "block_size"), &size) || size < 1 || size > UINT32_MAX)
+    return 0;
+  if (!fleet->block_size)
+    fleet->block_size = (uint32_t)size;
+  if (fleet->block_size == (uint32_t)size)
+    return 0;
+  return err_set(err, ERR_INVALID, "%s has blocks of %lld tokens, and block_size says %u", url,
+                 (long long)size, fleet->block_size);
+}
+
 /* perigee sim says of itself what it is: the report must tell, and this side counts as it does. */
 static int take_simulated(struct fleet *fleet, const char *url, const struct value *own,
                           struct err *err) {
@@ -142,6 +155,8 @@ static int take_simulated(struct fleet *fleet, const char *url, const struct val
   int rc = take_tokenizer(fleet, url, own, err);
   if (!rc)
     rc = take_template(fleet, url, own, err);
+  if (!rc)
+    rc = take_block_size(fleet, url, own, err);
   if (now && !fleet->now)
     fleet->now = mem_strdup(now);
   return rc;

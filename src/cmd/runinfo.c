@@ -209,6 +209,9 @@ static struct value fleet_value(const struct fleet *f) {
   set_text(&v, "family", f->family);
   set_text(&v, "template", f->template);
   set_text(&v, "now", f->now);
+  set_text(&v, "hash_scheme", f->hash_scheme);
+  if (f->block_size)
+    value_set(&v, "block_size", value_int(f->block_size));
   set_text(&v, "tenant", f->tenant);
   set_text(&v, "proxy", proxy_shown(f->proxy));
   value_set(&v, "tls_verified", value_bool(!f->insecure));

@@ -171,6 +171,10 @@ int simchild_start_fleet(struct simchild *child, const struct simchild_fleet *wi
   for (size_t i = 0; i < ARRAY_LEN(words); i++)
     if (words[i].value)
       push(&args, words[i].name), push(&args, words[i].value);
+  char block_size[40]; /* --sim-set stands over a fleet file */
+  snprintf(block_size, sizeof block_size, "block_size=%u", fleet->block_size);
+  if (fleet->block_size)
+    push(&args, "--set"), push(&args, block_size);
   push_each(&args, "--set", wish->sets);
   push_each(&args, "--fault", wish->faults);
   push(&args, NULL);
@@ -190,6 +194,9 @@ int simchild_start_fleet(struct simchild *child, const struct simchild_fleet *wi
     fleet->model = mem_strdup(value_to_string(value_get(&child->announce, "model")));
   if (!fleet->tokenizer)
     fleet->tokenizer = mem_strdup("bytes");
+  int64_t blocks = 0;
+  if (value_to_int(value_get(&child->announce, "block_size"), &blocks))
+    fleet->block_size = (uint32_t)blocks;
   const char *template = value_to_string(value_get(&child->announce, "template"));
   if (!fleet->template && value_get(&child->announce, "template_hash"))
     fleet->template = mem_strdup(template);

@@ -18,9 +18,11 @@ struct fleet {
   char *gateway; /* URL, NULL = none: then requests go to replicas */
   char *model;   /* NULL = asked of /v1/models by the command before the run */
   char *tenant;
-  char *tokenizer; /* "bytes", a path or a name; NULL when none is known */
-  char *family;    /* of a rank file; NULL */
-  char *template;  /* "harmony", or where a chat template is; NULL when none is known */
+  char *tokenizer;     /* "bytes", a path or a name; NULL when none is known */
+  char *family;        /* of a rank file; NULL */
+  char *template;      /* "harmony", or where a chat template is; NULL when none is known */
+  char *hash_scheme;   /* how its engines hash blocks (kv/blockhash_chain.h); NULL: not said */
+  uint32_t block_size; /* tokens of a block of its engines' caches; 0: not known */
   char *now; /* the servers' present, for templates and Harmony (pytime_parse); NULL: the clock's */
   const struct tokens *tokens; /* the tokenizer once it is loaded, for all workers */
   char *headers; /* extra header lines "Name: value\r\n"…, keys included: never logged */

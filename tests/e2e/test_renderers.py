@@ -196,6 +196,59 @@ def test_a_running_sim_says_what_it_counts_with(work):
         eq(result.run["fleet"]["tokenizer"], "bytes")
 
 
+# ---- fleet files ----
+
+HASHES = """
+local perigee, chat = require "perigee", require "perigee.chat"
+local blockhash = require "perigee.blockhash"
+return perigee.plan {
+  load = perigee.closed { users = 1, sessions = 1 },
+  session = function(vu)
+    local conv = chat.new(vu)
+    conv:set_renderer { render = function() return ("x"):rep(200) end }
+    conv:user "go"
+    local h, size = conv:hashes(), vu.fleet.block_size
+    assert(#h == 200 // size, #h .. " " .. size)
+    local same = blockhash.hash({ ("x"):rep(200):byte(1, -1) }, { scheme = vu.fleet.hash_scheme, block_size = size })
+    assert(h[1] == same[1])
+    assert(#conv:hashes { scheme = "ic-xxh3", block_size = 50 } == 4)
+    assert(#conv:hashes { scheme = "sglang" } == 200)
+    conv:send { max_tokens = 8 }
+    local reply = conv:send { max_tokens = 8 }
+    vu:record("cached", reply.usage.cached_tokens)
+  end,
+  metrics = { cached = "tokens" },
+}
+"""
+
+
+def test_fleet_files_say_blocks_and_scheme(work):
+    work.write("s.lua", HASHES)
+    work.write("f.lua", 'return { hash_scheme = "ic-xxh3", block_size = 32 }')
+    result = work.perigee("run", "s.lua", "--fleet", "f.lua", *LOOSE)
+    eq(result.status, 0, result.out + result.err)
+    eq((result.run["fleet"]["hash_scheme"], result.run["fleet"]["block_size"]), ("ic-xxh3", 32))
+    eq(result.summary["metrics"]["cached"]["max"], 192)
+    with sim(work, "--set", "block_size=64") as url:
+        work.write("g.lua", 'return { hash_scheme = "dynamo", replicas = { { url = "%s" } } }' % url)
+        result = work.perigee("run", "s.lua", "--fleet", "g.lua", *LOOSE)
+        eq(result.status, 0, result.out + result.err)
+        eq(result.run["fleet"]["block_size"], 64)
+        work.write("h.lua", 'return { block_size = 16, replicas = { { url = "%s" } } }' % url)
+        result = work.perigee("run", "s.lua", "--fleet", "h.lua", *LOOSE)
+        has(result.err, "has blocks of 64 tokens, and block_size says 16")
+    for text, why in (('hash_scheme = "md5"', 'hash_scheme: there is no "md5"; there are '),
+                      ("block_size = 0", "block_size must be a whole number of tokens from 1 to 1048576"),
+                      ('block_size = "16"', "block_size must be a whole number"),
+                      ('lookup = "a:1"', "lookup: routing by LookupRoute comes with a later version"),
+                      ('replicas = { { url = "http://a", kv_events = "tcp://a:1" } }',
+                       "replicas[1]: kv_events: reading KV events comes with a later version")):
+        work.write("b.lua", f"return {{ {text} }}")
+        result = work.perigee("run", "s.lua", "--fleet", "b.lua")
+        eq(result.status, 2, result.out)
+        has(result.err, "--fleet b.lua: " + why)
+
+
 def test_bytes_by_a_lua_renderer(work):
     for change, least, most in (("none", 1, 1), ("renderer", 0, 0), ("tools", 0.01, 0.6)):
         result = work.perigee("run", SCENARIO, "--set", f"change={change}", "--set", "sessions=3", *LOOSE)
