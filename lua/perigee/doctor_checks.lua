@@ -63,9 +63,10 @@ local function certificate_fix(d)
   return "name the authority that signed it with --ca-file FILE.pem (or --insecure, for a try)"
 end
 
-local function tls_checks(d)
+local function tls_checks(d, plain)
   if d.step == "tls" then
-    local fix = d.code == "verify" and certificate_fix(d) or TLS[d.code]
+    local fix = d.code == "verify" and certificate_fix(d) or TLS[plain and plain.status ~= 0 and "not_tls"
+      or d.code]
     return { fail("tls", fix, "%s%s", d.reason,
       d.subject and (" (certificate of %s, by %s)"):format(quoted(d.subject), quoted(d.issuer)) or "") }
   end
@@ -97,7 +98,7 @@ function checks.reach(facts, e)
   end
   list[2] = ok("connect", "%s in %s", d.address, ms(d.connect_ms))
   if e.url:find "^https" then
-    for _, check in ipairs(tls_checks(d)) do
+    for _, check in ipairs(tls_checks(d, reply(e, "plain"))) do
       list[#list + 1] = check
     end
   end
@@ -305,7 +306,7 @@ function checks.server_checks(facts, e)
     end
   end
   if facts.out_of_time and not reply(e, "ids") then
-    list[#list + 1] = warn("time", "give it longer with --timeout",
+    list[#list + 1] = fail("time", "give it longer with --timeout",
       "not everything was asked: the time was up")
   end
   return list

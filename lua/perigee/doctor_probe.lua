@@ -330,13 +330,22 @@ function probe.answers(e)
   return false
 end
 
+-- No TLS came back: is it plain HTTP? Asked without a key.
+local function not_reached(e, r)
+  local rest = e.url:match "^https://(.*)$"
+  if r.plain or r.dial.step ~= "tls" or r.dial.code == "verify" or r.dial.code == "not_tls" or not rest then
+    return {}
+  end
+  return { question(e, "plain", "GET", "/health", { url = "http://" .. rest, bare = true }) }
+end
+
 -- What one server is asked next; nothing: it is done.
 local function next_questions(facts, e)
   local r = e.replies
   if not r.dial and not facts.options.proxy then
     return { { endpoint = e.index, name = "dial", kind = "dial", url = e.url, timeout_ms = DIAL_MS } }
   elseif r.dial and r.dial.step ~= "ok" then
-    return {}
+    return not_reached(e, r)
   elseif not r.models then
     return first_answers(e)
   elseif not probe.answers(e) then

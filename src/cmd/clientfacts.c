@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "bind/script.h"
 #include "net/http.h"
@@ -22,6 +23,8 @@
 
 #define MAX_NAMES 64
 #define STAMP_MS 500 /* a byte on the loopback is there at once */
+#define STAMP_TRIES 20
+#define STAMP_PAUSE_NS (5 * NS_PER_MS)
 
 static int64_t limit_of(rlim_t n) {
   return n == RLIM_INFINITY || n > INT64_MAX ? INT64_MAX : (int64_t)n;
@@ -54,12 +57,17 @@ static bool has_kernel_stamps(void) {
   int listener, from, to;
   uint64_t wall_ns = 0;
   char byte = 'x';
-  if (connect_pair(&listener, &from, &to)) {
-    struct pollfd ready = {.fd = to, .events = POLLIN};
+  bool open = connect_pair(&listener, &from, &to);
+  if (open)
     kstamp_enable(to);
-    if (write(from, &byte, 1) == 1 && poll(&ready, 1, STAMP_MS) == 1 &&
+  /* The kernel begins to stamp a little after the first socket of all has asked for it. */
+  for (int i = 0; open && !wall_ns && i < STAMP_TRIES; i++) {
+    struct pollfd ready = {.fd = to, .events = POLLIN};
+    if (i)
+      clock_sleep_ns(STAMP_PAUSE_NS);
+    if (write(from, &byte, 1) != 1 || poll(&ready, 1, STAMP_MS) != 1 ||
         kstamp_recv(to, &byte, 1, 0, &wall_ns) != 1)
-      wall_ns = 0;
+      break;
   }
   int fds[] = {listener, from, to};
   for (size_t i = 0; i < ARRAY_LEN(fds); i++)

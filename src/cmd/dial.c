@@ -193,8 +193,7 @@ static void put_names(struct value *out, X509 *cert) {
   GENERAL_NAMES_free(names);
 }
 
-static void put_certificate(struct value *out, const SSL *ssl) {
-  X509 *cert = SSL_get1_peer_certificate(ssl);
+static void put_certificate(struct value *out, X509 *cert) {
   int days = 0, seconds = 0;
   if (!cert)
     return;
@@ -203,7 +202,15 @@ static void put_certificate(struct value *out, const SSL *ssl) {
   put_names(out, cert);
   if (ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(cert)))
     value_set(out, "days_left", value_int(seconds < 0 && days == 0 ? -1 : days));
-  X509_free(cert);
+}
+
+/* Keeps the server's certificate, which a session forgets when it is refused. */
+static int on_verify(int good, X509_STORE_CTX *ctx) {
+  SSL *ssl = X509_STORE_CTX_get_ex_data(ctx, SSL_get_ex_data_X509_STORE_CTX_idx());
+  X509 **kept = SSL_get_app_data(ssl), *cert = X509_STORE_CTX_get0_cert(ctx);
+  if (kept && !*kept && cert && X509_up_ref(cert))
+    *kept = cert;
+  return good;
 }
 
 /* Settings as a run's: what it verifies, and with what it says who it is. */
@@ -220,7 +227,7 @@ static SSL *make_ssl(SSL_CTX *ctx, const struct url *url, const struct http_tls 
        SSL_CTX_use_PrivateKey_file(ctx, tls->key_file ? tls->key_file : tls->cert_file,
                                    SSL_FILETYPE_PEM) != 1))
     return NULL;
-  SSL_CTX_set_verify(ctx, tls->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+  SSL_CTX_set_verify(ctx, tls->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, on_verify);
   SSL_CTX_set_alpn_protos(ctx, protocols, sizeof protocols - 1);
   SSL *ssl = SSL_new(ctx);
   if (!ssl)
@@ -274,14 +281,16 @@ static void secure(const struct url *url, const struct dial_options *o, int fd, 
   uint64_t began_ns = clock_ns();
   SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
   SSL *ssl = ctx ? make_ssl(ctx, url, &o->tls) : NULL;
+  X509 *cert = NULL;
   if (!ssl || SSL_set_fd(ssl, fd) != 1) {
     put_failure(out, "tls", "system", "OpenSSL does not take these settings");
     goto out;
   }
+  SSL_set_app_data(ssl, &cert);
   int error = handshake(ssl, fd, began_ns + o->timeout_ns);
   long verify = SSL_get_verify_result(ssl);
   put_ms(out, "tls_ms", began_ns);
-  put_certificate(out, ssl);
+  put_certificate(out, cert);
   if (verify != X509_V_OK) {
     put_text(out, "verify", X509_verify_cert_error_string(verify));
     value_set(out, "verify_code", value_int(verify));
@@ -298,6 +307,7 @@ static void secure(const struct url *url, const struct dial_options *o, int fd, 
   put_text(out, "version", SSL_get_version(ssl));
   SSL_shutdown(ssl); /* one way: nobody waits for the answer */
 out:
+  X509_free(cert);
   SSL_free(ssl);
   SSL_CTX_free(ctx);
   ERR_clear_error();

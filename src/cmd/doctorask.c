@@ -233,7 +233,8 @@ static bool names_type(const char *headers) {
 
 /* The fleet's headers, and for a body the one that says what it is. */
 static const char *headers_for(struct ask *ask, bool has_body) {
-  const char *fleet = ask->owner->fleet->headers;
+  const struct value *bare = value_get(ask->question, "bare");
+  const char *fleet = bare ? NULL : ask->owner->fleet->headers;
   if (!has_body || names_type(fleet))
     return fleet;
   buf_puts(&ask->headers, fleet ? fleet : "");

@@ -21,7 +21,8 @@ void doctorask_delete(struct doctorask *a);
  *   {endpoint (index from 0), name, kind = "dial", url, timeout_ms}                  (cmd/dial.h)
  *   {endpoint, name, kind = "http", url, method, path, body (text or null), timeout_ms, max_bytes,
  *    read = "body" | "prom" | "stream", api (of a stream: "chat" | "completions"),
- *    wanted (of prom: names of series to give whole)}
+ *    wanted (of prom: names of series to give whole), bare (true: without the fleet's headers, so
+ *     that no key goes where it is not protected)}
  * and sets endpoints[endpoint].replies[name] for each:
  *   dial: its object
  *   http: {status (0 = no answer), error (DESIGN.md's class, null), detail, ms, first_ms (to the

@@ -53,7 +53,7 @@ describe("doctor_checks.reach", function()
       for key, value in pairs(fields) do
         d[key] = value
       end
-      return said(dialled(d), "tls")
+      return said(server({ dial = d, plain = pretend.status(0) }, { url = "https://h" }), "tls")
     end
     expect(tls { code = "verify", verify_code = 20, reason = "unable" }):eq("FAIL: unable (certificate of s, by i) -> "
       .. "name the authority that signed it with --ca-file FILE.pem (or --insecure, for a try)")
@@ -64,6 +64,15 @@ describe("doctor_checks.reach", function()
     expect(tls { code = "not_tls", reason = "wrong" }):contains "write http://"
     expect(tls { code = "closed", reason = "closed" }):contains "--cert-file"
     expect(tls { code = "timeout", reason = "late" }):contains "speak TLS"
+  end)
+
+  it("recognises plain HTTP behind https://", function()
+    local function tls(plain)
+      local dial = { step = "tls", code = "timeout", reason = "late", addresses = {} }
+      return said(server({ dial = dial, plain = plain }, { url = "https://h" }), "tls")
+    end
+    expect(tls(pretend.status(400))):contains "write http://"
+    expect(tls(pretend.status(0))):contains "is the port right"
   end)
 
   it("tells the handshake's time, and what is left of the certificate", function()

@@ -61,11 +61,12 @@ describe("doctor_generation.stream", function()
   it("warns when events come together", function()
     expect(stream(pretend.stream({ prompt = 450, completion = 8 }, { output_events = 1 })))
       :matches "^warn: all 8 tokens came in one event"
-    local held = pretend.stream({ prompt = 450, completion = 8 }, { spread_ms = 0.5 })
-    held.first_ms = 900
-    expect(stream(held)):matches "^warn: .*they were held back %-> does a proxy buffer"
-    held.first_ms = 30
-    expect(stream(held)):matches "^ok"
+    local function held(ms)
+      return pretend.stream({ prompt = 450, completion = 8, cached = 448 }, { spread_ms = ms })
+    end
+    expect(stream(held(0.5), { ids = held(0.5) })):matches "^warn: .*they were held back %-> does a proxy buffer"
+    expect(stream(held(0.5))):matches "^ok" -- that was this machine
+    expect(stream(held(40), { ids = held(0.5) })):matches "^ok"
   end)
 end)
 

@@ -45,6 +45,20 @@ describe("doctor_probe.questions", function()
     expect(asked[1].tls_dial):is_nil()
   end)
 
+  it("tries plain HTTP, without a key, where no TLS came back", function()
+    local function asked(step, code, plain)
+      local dial = { step = step, code = code, reason = "" }
+      return select(2, pretend.examine { { url = "https://h:1", replies = { dial = dial, plain = plain } } })[1]
+    end
+    local q = asked("tls", "timeout", pretend.status(400)).plain
+    expect(q.url .. q.path):eq "http://h:1/health"
+    expect(q.bare):eq(true)
+    expect(asked("tls", "closed").plain):truthy()
+    expect(names(asked("tls", "verify"))):eq "dial"
+    expect(names(asked("tls", "not_tls"))):eq "dial"
+    expect(names(asked("connect", "timeout"))):eq "dial"
+  end)
+
   it("does not dial through a proxy", function()
     local _, asked = pretend.examine({ {} }, { options = { proxy = "p:1" } })
     expect(asked[1].dial):is_nil()
