@@ -263,7 +263,7 @@ function checks.metrics(facts, e)
   return { ok("metrics", "%s in %s", counted(m.samples, "sample"), ms(r.ms)) }
 end
 
-function checks.cache(_, e)
+function checks.cache(facts, e)
   local r, c, kind = reply(e, "metrics"), probe.cache_config(e), probe.kind(e)
   local info, list = object(e, "server_info") or {}, {}
   if not r or not r.metrics then
@@ -278,6 +278,13 @@ function checks.cache(_, e)
       c.blocks and (", %s blocks (%s)"):format(count(c.blocks), counted(c.blocks * c.block_size, "token"))
         or "",
       c.prefix_caching ~= nil and ", prefix caching " .. (c.prefix_caching and "on" or "off") or "", c.source)
+    if facts.block_size and facts.block_size ~= c.block_size then
+      list[#list + 1] = fail("cache", ("write block_size = %d in the fleet file, or start the engine with"
+        .. " --block-size"
+        .. " %d"):format(c.block_size, facts.block_size), "the fleet file says block_size %s: hashes made"
+          .. " with it fit"
+        .. " no block of this engine", count(facts.block_size))
+    end
     if c.differ then
       list[#list + 1] = warn("cache", "start all its engines alike",
         "its engines (data parallel) do not agree on the cache")

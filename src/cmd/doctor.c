@@ -3,8 +3,9 @@
  *
  * This file gathers facts; what to ask and what to think of the answers is lua/perigee/doctor*.lua,
  * plain functions of the facts. The facts: {endpoints [{index, id, role, url, metrics, replies}],
- * model, tokenizer, simulated, nonce, sent, elapsed_ms, out_of_time, options {has_key, proxy,
- * insecure, strict}, client (cmd/clientfacts.h), parity {list (cmd/paritycheck.h), error}}. */
+ * model, tokenizer, block_size (as the fleet file has it), simulated, nonce, sent, elapsed_ms,
+ * out_of_time, options {has_key, proxy, insecure, strict}, client (cmd/clientfacts.h), parity {list
+ * (cmd/paritycheck.h), error}}. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,6 +148,8 @@ static void begin_facts(struct doctor *d) {
   value_set(v, "endpoints", endpoints);
   put_text(v, "model", f->model);
   put_text(v, "tokenizer", f->tokenizer);
+  if (f->block_size)
+    value_set(v, "block_size", value_int(f->block_size));
   value_set(v, "simulated", value_bool(d->sim.pid != 0));
   put_text(v, "nonce", nonce);
   value_set(&options, "has_key", value_bool(has_key(f)));

@@ -502,6 +502,9 @@ def test_a_fleet_file(work):
         value = examined(work, "--fleet", "fleet.lua")
         eq(value["endpoints"][0]["id"], "x")
         matches(of(value, "parity"), r"^ok: bytes")
+        work.write("wrong.lua", f'return {{ replicas = {{ {{ url = "{s.url}" }} }}, block_size = 64 }}')
+        value = examined(work, "--fleet", "wrong.lua", status=1)
+        has(of(value, "cache"), "FAIL: the fleet file says block_size 64")
 
 
 def test_many_servers_of_which_some_are_gone(work):

@@ -194,6 +194,12 @@ describe("doctor_checks.metrics and cache", function()
     expect(said(list, "cache")):contains "--disable-radix-cache"
   end)
 
+  it("holds the fleet file's block size against the engine's", function()
+    expect(said(server(nil, nil, { block_size = 16 }), "cache")):matches "^ok: block_size 16[^\n]*$"
+    expect(said(server(nil, nil, { block_size = 32 }), "cache"))
+      :contains "FAIL: the fleet file says block_size 32: hashes made with it fit no block of this engine -> write"
+  end)
+
   it("says when the block size is not there", function()
     expect(said(server { metrics = pretend.metrics(nil, { "vllm:x" }) },
       "cache")):matches "^warn: the metrics do not say"
