@@ -1097,8 +1097,10 @@ function Hashes:fork() end
 local template = {}
 
 --- Loads a template: the path of a `chat_template.jinja`, of a `tokenizer_config.json` (its `chat_template` is
---- text, or a list of which `tool_use` is taken for conversations with tools), or of the folder they are in; or
---- the template's own text. A configuration also gives the special tokens.
+--- text, or a list of which `tool_use` is taken for conversations with tools), or of the folder they are in; the
+--- name of a tokenizer that came with one (`"qwen3"`, from `make deps`); or the template's own text. A
+--- configuration (for a Jinja file: the `tokenizer_config.json` or `special_tokens_map.json` beside it) also gives
+--- the special tokens.
 ---@param path_or_source string
 ---@return perigee.Template?
 ---@return string? message the template's line and what is wrong with it

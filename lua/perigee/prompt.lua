@@ -12,7 +12,7 @@ local OPTIONS = { "kwargs", "now", "tokenizer" }
 local loaded = {} -- what --template named, by its name: made once per state
 
 -- A renderer from what --template takes: "harmony", or where a template is.
-local function named(name, now, where)
+local function named(name, now, tokenizer, where)
   if name == "harmony" then
     if not now then
       core.raise(where .. ": Harmony's system message has a date, the server's own: give the run --now "
@@ -25,7 +25,11 @@ local function named(name, now, where)
     return loaded[name]
   end
   local template, message = require "perigee.template".load(name)
-  if not template then
+  local good = template
+  if template then
+    good, message = template.core:take_special(name, tokenizer)
+  end
+  if not good then
     core.raise(where .. ": " .. message)
   end
   loaded[name] = template
@@ -70,9 +74,14 @@ function prompt.renderer(conv, r, opts, where)
   local now = opts.now or conv.vu.fleet.now
   local tokenizer = opts.tokenizer and own_tokenizer(conv, opts.tokenizer, where)
   if type(r) == "string" then
-    r = named(r, now, where)
+    r = named(r, now, conv.vu.fleet.tokenizer, where)
   end
   if type(r) == "table" and histories.is_template(rawget(r, "core")) then
+    local unset = r.core:unset()
+    if unset and (opts.kwargs or {})[unset] == nil then
+      core.raise(("%s: the template names %s, and nothing says what that is: load the folder of the model's "
+        .. "tokenizer_config.json, or say kwargs = { %s = … }"):format(where, unset, unset))
+    end
     return { template = rawget(r, "core"), kwargs = opts.kwargs, now = now, tokenizer = tokenizer }
   end
   local kind = type(r)

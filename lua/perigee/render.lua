@@ -6,19 +6,22 @@ local template = require "perigee.template"
 local render = {}
 
 local USAGE = [[
-usage: perigee render --template PATH [options] [FILE]
+usage: perigee render --template PATH|NAME [options] [FILE]
 
 Executes a model's own chat template, as transformers and vLLM do, and prints the text byte for byte.
 FILE (default: standard input) is JSON: a list of messages, or an object with messages and, as in a
 chat request, tools, add_generation_prompt, kwargs, special, now.
 
-  --template PATH           chat_template.jinja, tokenizer_config.json, or the folder they are in
+  --template PATH|NAME      chat_template.jinja, tokenizer_config.json, the folder they are in; qwen3 (from
+                            `make deps`); harmony: gpt-oss's own format, as vLLM renders it
   --tools FILE              JSON list of tools
   --kwargs JSON             further template variables, '{"enable_thinking":false}'
-  --special JSON            special tokens, '{"bos_token":"<s>"}'; default: those of tokenizer_config.json
+  --special JSON            special tokens, '{"bos_token":"<s>"}'; default: those of tokenizer_config.json,
+                            else of special_tokens_map.json beside the template
   --no-generation-prompt    without the start of the assistant's answer
   --continue-final-message  the last message stays open
-  --now TIME                what strftime_now tells, 2026-08-22T12:34:56; default: the local time
+  --now TIME                what strftime_now tells, and Harmony's date: 2026-08-22T12:34:56; default: the
+                            local time
   --json                    {"text":…,"bytes":N} instead of the text
 
 Examples:
@@ -186,6 +189,46 @@ local function read_row(opts)
   return checked(what, text, "object")
 end
 
+-- gpt-oss's own format. What only templates have is refused.
+local function harmony_text(row)
+  local chat = json.decode(row)
+  if chat.continue_final_message then
+    return nil, "harmony has no continue_final_message"
+  elseif chat.special and next(chat.special) then
+    return nil, "harmony has its own special tokens"
+  end
+  local now = type(chat.now) == "string" and chat.now or os.date "%Y-%m-%d"
+  local ok, text, message = pcall(function()
+    local renderer = require "perigee.harmony".renderer { date = now:sub(1, 10) }
+    return renderer:render(chat.messages, {
+      tools = chat.tools, kwargs = chat.kwargs, add_generation_prompt = chat.add_generation_prompt,
+    })
+  end)
+  if not ok then
+    return nil, tostring(text)
+  end
+  return text, message
+end
+
+-- A special token that the template names and nobody gave is "" in Jinja: said, for it is rarely meant.
+local function warn_unset(tpl, row)
+  local unset = tpl.core:unset()
+  local chat = unset and json.decode(row) or {}
+  if unset and not (chat.special and chat.special[unset]) and not (chat.kwargs and chat.kwargs[unset])
+      and not chat.context then
+    io.stderr:write("perigee render: note: the template names ", unset,
+      ", and nothing says what that is: it is empty (--special gives it)\n")
+  end
+end
+
+local function render_row(opts, row, tpl)
+  if opts.template == "harmony" then
+    return harmony_text(row)
+  end
+  warn_unset(tpl, row)
+  return tpl:render_json(row)
+end
+
 --- The command.
 function render.main(args)
   local opts, message = render.read_args(args)
@@ -196,15 +239,17 @@ function render.main(args)
     return 0
   end
   local tpl, row, text
-  tpl, message = template.load(opts.template)
-  if not tpl then
-    return fail(1, message)
+  if opts.template ~= "harmony" then
+    tpl, message = template.load(opts.template)
+    if not tpl then
+      return fail(1, message)
+    end
   end
   row, message = read_row(opts)
   if not row then
     return fail(1, message)
   end
-  text, message = tpl:render_json(row)
+  text, message = render_row(opts, row, tpl)
   if not text then
     return fail(1, message)
   end

@@ -35,8 +35,8 @@ end
 -- As transformers looks: chat_template.jinja goes before what tokenizer_config.json holds, which gives
 -- the special tokens in any case.
 local function load_folder(path)
-  local config = read(path .. "/tokenizer_config.json")
   local source = read(path .. "/chat_template.jinja")
+  local config = read(path .. "/tokenizer_config.json") or source and read(path .. "/special_tokens_map.json")
   if not config and not source then
     return nil, path
       .. ": neither chat_template.jinja nor tokenizer_config.json is in this folder"
@@ -55,11 +55,12 @@ local function load_file(path, text)
   if path:find "%.json$" then
     return new(path, nil, nil, text)
   end
-  return new(path, text)
+  local folder = path:match "^(.*/)" or ""
+  return new(path, text, nil, read(folder .. "tokenizer_config.json") or read(folder .. "special_tokens_map.json"))
 end
 
 --- Loads a template: the path of a chat_template.jinja, of a tokenizer_config.json or of the folder they
---- are in, or the template's own text.
+--- are in, the name of a tokenizer that came with one (qwen3), or the template's own text.
 function template.load(path_or_source)
   if type(path_or_source) ~= "string" then
     error(("template.load: a path or a template's text must be a string, got %s")
@@ -79,7 +80,12 @@ function template.load(path_or_source)
   if looks_like_source(path_or_source) then
     return new("template", path_or_source)
   end
-  return nil, path_or_source .. ": no such file, and no template either (it has no braces)"
+  local found = core.find(path_or_source)
+  if found then
+    return load_folder(found)
+  end
+  return nil, path_or_source .. ": no such file, no tokenizer that came with a template, and no template "
+    .. "either (it has no braces)"
 end
 
 local function check_options(opts)

@@ -10,8 +10,10 @@
 #include "bind/hold.h"
 #include "bind/luatemplate.h"
 #include "bind/text.h"
+#include "text/chattemplate.h"
 #include "text/json.h"
 #include "text/template.h"
+#include "text/tokenizer.h"
 
 #define TEMPLATE "perigee.template.core"
 
@@ -19,6 +21,7 @@
 struct held_template {
   struct template *plain, *tools; /* tools is NULL when there is no second one */
   struct value special;           /* what the model's configuration says of its tokens */
+  const char *unset; /* a special token that the source names and nothing says; NULL: none */
 };
 
 static int template_gc(lua_State *L) {
@@ -74,6 +77,8 @@ static int fill(struct held_template *h, const char *name, const char *source, s
   }
   if (config)
     read_special(config, &h->special);
+  else if (source)
+    h->unset = chattemplate_names_special(source, len);
   int rc = load_one(source, len, name, &h->plain, err);
   return rc < 0 ? rc : load_one(tools, tools_len, name, &h->tools, err);
 }
@@ -99,6 +104,30 @@ static int core_new(lua_State *L) {
   }
   if (fill(h, name, source, len, tools, tools_len, config, &err) < 0)
     return push_failure(L, &err);
+  return 1;
+}
+
+/* tpl:take_special(path, tokenizer or nil) -> true: special tokens as a server finds them for a
+ * template and tokenizer of these names (text/chattemplate.h); nil, message */
+static int core_take_special(lua_State *L) {
+  struct held_template *h = luaL_checkudata(L, 1, TEMPLATE);
+  const char *path = luaL_checkstring(L, 2), *tokenizer = luaL_optstring(L, 3, NULL);
+  struct chattemplate *t;
+  struct err err;
+  if (chattemplate_load(path, tokenizer, &t, &err))
+    return push_failure(L, &err);
+  value_free(&h->special);
+  h->special = value_copy(chattemplate_specials(t));
+  h->unset = NULL;
+  chattemplate_delete(t);
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+/* tpl:unset() -> "bos_token" …: one that the source names and nothing says; nil */
+static int core_unset(lua_State *L) {
+  const struct held_template *h = luaL_checkudata(L, 1, TEMPLATE);
+  lua_pushstring(L, h->unset);
   return 1;
 }
 
@@ -187,10 +216,28 @@ static int core_render(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg template_methods[] = {
-    {"render", core_render}, {"render_json", core_render_json}, {NULL, NULL}};
+static const luaL_Reg template_methods[] = {{"render", core_render},
+                                            {"render_json", core_render_json},
+                                            {"take_special", core_take_special},
+                                            {"unset", core_unset},
+                                            {NULL, NULL}};
 
-static const luaL_Reg functions[] = {{"new", core_new}, {NULL, NULL}};
+/* find(name) -> the folder of the template that came with the tokenizer of that name; nil */
+static int core_find(lua_State *L) {
+  static const char *const files[] = {"chat_template.jinja", "tokenizer_config.json"};
+  const char *name = luaL_checkstring(L, 1);
+  struct buf *path = bind_scratch_buf(L);
+  for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+    buf_reset(path);
+    if (tokenfile_find(name, files[i], path)) {
+      lua_pushlstring(L, path->data, path->len - strlen(files[i]) - 1);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static const luaL_Reg functions[] = {{"find", core_find}, {"new", core_new}, {NULL, NULL}};
 
 int luaopen_perigee_template_core(lua_State *L) {
   luaL_newlib(L, functions);

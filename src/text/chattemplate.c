@@ -14,6 +14,7 @@
 #include "text/tokenizer.h"
 
 #define CONFIG "tokenizer_config.json"
+#define MAP "special_tokens_map.json"
 #define JINJA "chat_template.jinja"
 #define CONFIG_MAX ((size_t)64 << 20)
 
@@ -21,6 +22,7 @@ struct chattemplate {
   char *name;
   bool harmony;
   uint64_t hash;
+  const char *wants;              /* a special token that the source names; NULL: none */
   struct template *plain, *tools; /* tools may be NULL: plain does both */
   struct value special;           /* object */
 };
@@ -49,6 +51,10 @@ uint64_t chattemplate_hash(const struct chattemplate *t) {
 
 const char *chattemplate_special(const struct chattemplate *t, const char *which) {
   return value_to_string(value_get(&t->special, which));
+}
+
+const struct value *chattemplate_specials(const struct chattemplate *t) {
+  return &t->special;
 }
 
 /* ---- files ---- */
@@ -96,8 +102,31 @@ static int read_config(const char *path, struct value *out, struct err *err) {
   return rc;
 }
 
+static const char *const special_names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                            "pad_token", "cls_token", "mask_token"};
+
+static bool is_word(const char *p) {
+  return (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
+         *p == '_';
+}
+
+const char *chattemplate_names_special(const char *source, size_t len) {
+  const char *end = source + len;
+  for (size_t i = 0; i < ARRAY_LEN(special_names); i++) {
+    size_t n = strlen(special_names[i]);
+    const char *p = source;
+    while ((p = memmem(p, (size_t)(end - p), special_names[i], n))) {
+      if ((p == source || !is_word(p - 1)) && (p + n == end || !is_word(p + n)))
+        return special_names[i];
+      p += n;
+    }
+  }
+  return NULL;
+}
+
 static int load_text(struct chattemplate *t, const char *text, size_t len, const char *path,
                      struct template **out, struct err *err) {
+  t->wants = t->wants ? t->wants : chattemplate_names_special(text, len);
   t->hash = XXH3_64bits_withSeed(text, len, t->hash);
   return template_load(text, len, path, out, err);
 }
@@ -135,12 +164,10 @@ static struct value token_text(const struct value *v) {
 
 /* The entries that transformers hands to a template: those that are set. */
 static void take_special(struct chattemplate *t, const struct value *config) {
-  static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                      "pad_token", "cls_token", "mask_token"};
-  for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-    const struct value *v = value_get(config, names[i]);
+  for (size_t i = 0; i < ARRAY_LEN(special_names); i++) {
+    const struct value *v = value_get(config, special_names[i]);
     if (v && v->kind != VALUE_NULL)
-      value_set(&t->special, names[i], token_text(v));
+      value_set(&t->special, special_names[i], token_text(v));
   }
   const struct value *more = value_get(config, "additional_special_tokens");
   if (!value_count(more) || more->kind != VALUE_ARRAY)
@@ -152,7 +179,18 @@ static void take_special(struct chattemplate *t, const struct value *config) {
 
 static int find_special(struct chattemplate *t, const char *path, const char *tokenizer,
                         struct buf *file, struct err *err) {
-  if (!find_beside(path, CONFIG, file) && !(tokenizer && find_beside(tokenizer, CONFIG, file)))
+  static const char *const files[] = {CONFIG, MAP};
+  const char *const places[] = {path, tokenizer};
+  bool found = false;
+  for (size_t i = 0; i < ARRAY_LEN(places) && !found; i++)
+    for (size_t k = 0; k < ARRAY_LEN(files) && places[i] && !found; k++)
+      found = find_beside(places[i], files[k], file);
+  if (!found && t->wants)
+    return err_set(err, ERR_NOT_FOUND,
+                   "template \"%s\" names %s, and nothing says what that is: neither a " CONFIG
+                   " nor a " MAP " lies beside it or the tokenizer; put one there ({} for none)",
+                   path, t->wants);
+  if (!found)
     return 0;
   struct value config;
   int rc = read_config(file->data, &config, err);

@@ -16,9 +16,10 @@ struct chattemplate;
 
 /* "harmony"; a Jinja file; a tokenizer_config.json; a folder with a chat_template.jinja or a
  * tokenizer_config.json; or the name of a tokenizer that came with one (tokens.h: qwen3). The
- * special tokens are those of the tokenizer_config.json that lies with the template, else of the
- * one that lies with `tokenizer` (as given to tokens_load; may be NULL); without both there are
- * none. ERR_NOT_FOUND, ERR_IO, ERR_INVALID with file, line and reason. */
+ * special tokens are those of the tokenizer_config.json, else special_tokens_map.json, that lies
+ * with the template, else with `tokenizer` (as given to tokens_load; may be NULL); without all
+ * there are none, and a template that names one is refused. ERR_NOT_FOUND, ERR_IO, ERR_INVALID with
+ * file, line and reason. */
 NODISCARD int chattemplate_load(const char *path, const char *tokenizer, struct chattemplate **out,
                                 struct err *err);
 /* What a tokenizer comes with: the template in its folder; Harmony for o200k_harmony (name or
@@ -34,6 +35,10 @@ bool chattemplate_is_harmony(const struct chattemplate *t);
 uint64_t chattemplate_hash(const struct chattemplate *t);
 /* "eos_token" and the like; NULL when it is not known. */
 const char *chattemplate_special(const struct chattemplate *t, const char *which);
+/* All of them: an object. */
+const struct value *chattemplate_specials(const struct chattemplate *t);
+/* The first special token ("bos_token") that a template's source names anywhere; NULL. */
+const char *chattemplate_names_special(const char *source, size_t len);
 
 /* Values are borrowed; NULL and null are none. */
 struct chattemplate_request {

@@ -4,6 +4,7 @@ import os
 import subprocess
 
 from harness import PERIGEE, ROOT, Skip, eq, has, main
+from models import qwen3
 
 CHAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if tools %}{{ tools|tojson }}{% endif %}" \
        "{{ bos_token }}{{ x }}{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -50,6 +51,32 @@ def test_configuration(work):
     eq(render("--template", work.path), "D<s>")
     eq(render("--template", work.path, stdin=b'{"messages": [], "tools": [{}]}'), "T")
     eq(render("--template", work.path, "--special", '{"bos_token": "x"}'), "Dx")
+
+
+def test_names(work):
+    """qwen3 from `make deps`; harmony without any file."""
+    text = render("--template", "harmony", "--now", "2026-08-22T01:02:03")
+    has(text, "Current date: 2026-08-22\n\nReasoning: medium\n")
+    has(text, "<|start|>user<|message|>hi<|end|><|start|>assistant")
+    has(render("--template", "harmony", "--kwargs", '{"reasoning_effort": "low"}', "--no-generation-prompt"), "Reasoning: low\n")
+    has(render("--template", "harmony", "--kwargs", '{"effort": 1}', status=1), "unknown option 'effort'")
+    has(render("--template", "harmony", "--continue-final-message", status=1), "harmony has no continue_final_message")
+    has(render("--template", "harmony", stdin=b'[{"role": "robot"}]', status=1), "message 1: its role is none of")
+    folder = qwen3(work)
+    eq(render("--template", "qwen3"), render("--template", folder))
+
+
+def test_a_special_token_that_nobody_gave_is_told(work):
+    work.write("chat_template.jinja", "{{ bos_token }}{{ messages[0].content }}")
+    done = subprocess.run([PERIGEE, "render", "--template", work.path], input=HI, capture_output=True, timeout=60)
+    eq((done.returncode, done.stdout), (0, b"hi"))
+    has(done.stderr.decode(), "note: the template names bos_token, and nothing says what that is")
+    done = subprocess.run([PERIGEE, "render", "--template", work.path, "--special", '{"bos_token": "<s>"}'], input=HI,
+                          capture_output=True, timeout=60)
+    eq((done.returncode, done.stdout, done.stderr), (0, b"<s>hi", b""))
+    work.write("special_tokens_map.json", '{"bos_token": {"content": "<m>"}}')
+    eq(render("--template", work.path), "<m>hi")
+    eq(render("--template", work.path + "/chat_template.jinja"), "<m>hi")
 
 
 def test_errors_say_where_and_what_to_do(work):

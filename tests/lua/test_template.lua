@@ -133,12 +133,28 @@ describe("template.load", function()
     write("additional_chat_templates/tool_use.jinja", "A")
     expect(assert(template.load(folder)):render {}):eq "J<s>"
     expect(assert(template.load(folder)):render({}, { tools = {} })):eq "A"
-    expect(assert(template.load(folder .. "/chat_template.jinja")):render {}):eq "J"
+    expect(assert(template.load(folder .. "/chat_template.jinja")):render {}):eq "J<s>" -- as a server finds them
+    write("bare.jinja", "B{{ bos_token }}")
+    expect(assert(template.load(folder .. "/bare.jinja")):render {}):eq "B<s>"
+    os.rename(folder .. "/tokenizer_config.json", folder .. "/away.json")
+    tpl = assert(template.load(folder))
+    expect(tpl:render {}):eq "J" -- Jinja's own way with what is not defined
+    expect(tpl.core:unset()):eq "bos_token"
+    expect(select(2, tpl.core:take_special(folder))):contains "names bos_token, and nothing says what that is"
+    write("special_tokens_map.json", '{"bos_token":"<m>"}')
+    expect(assert(template.load(folder)):render {}):eq "J<m>"
+    expect(assert(template.load(folder .. "/bare.jinja")):render {}):eq "B<m>"
+    expect(tpl.core:take_special(folder)):eq(true)
+    expect(tpl:render {}):eq "J<m>"
+    expect(tpl.core:unset()):eq(nil)
+    os.remove(folder .. "/special_tokens_map.json")
+    os.remove(folder .. "/bare.jinja")
+    os.rename(folder .. "/away.json", folder .. "/tokenizer_config.json")
   end)
 
   it("names the file, the line and the way out", function()
-    expect(select(2, template.load "nowhere.jinja")):eq
-      "nowhere.jinja: no such file, and no template either (it has no braces)"
+    expect(select(2, template.load "nowhere.jinja")):eq("nowhere.jinja: no such file, no tokenizer that came with a "
+      .. "template, and no template either (it has no braces)")
     write("bad.jinja", "a\n{% if %}")
     expect(select(2, template.load(folder .. "/bad.jinja"))):eq(("template '%s/bad.jinja' line 2: TemplateSyntaxError: "
       .. "Expected an expression, got 'end of statement block'"):format(folder))

@@ -96,6 +96,9 @@ static void test_places(void **state) {
   assert_int_equal(write(fd, source, sizeof source - 1), sizeof source - 1);
   close(fd);
   uint64_t hashes[3] = {0};
+  assert_int_equal(chattemplate_load(path, NULL, &t, &err), ERR_NOT_FOUND);
+  check_has(err.text, "names bos_token, and nothing says what that is: neither a tokenizer_config");
+  assert_null(t);
   t = load(path, model.file);
   hashes[2] = chattemplate_hash(t);
   check_text(t, "{\"messages\":[{\"role\":\"u\",\"content\":\"x\"}]}", false, "<|im|><s>x");
@@ -117,6 +120,19 @@ static void test_places(void **state) {
   assert_string_equal(chattemplate_special(t, "eos_token"), "<|return|>");
   chattemplate_delete(t);
   unlink(path);
+}
+
+static void test_names_special(void **state) {
+  (void)state;
+  static const char *const rows[][2] = {{"{{ bos_token }}", "bos_token"},
+                                        {"{{ x }}{{eos_token}}", "eos_token"},
+                                        {"pad_token", "pad_token"},
+                                        {"{{ my_bos_token + bos_tokens + xeos_token }}", NULL},
+                                        {"", NULL}};
+  for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+    const char *got = chattemplate_names_special(rows[i][0], strlen(rows[i][0]));
+    assert_true(rows[i][1] ? got && strcmp(got, rows[i][1]) == 0 : !got);
+  }
 }
 
 static void test_refusals(void **state) {
@@ -159,6 +175,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_requests),
       cmocka_unit_test(test_places),
+      cmocka_unit_test(test_names_special),
       cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests_name("chattemplate", tests, start, stop);
