@@ -56,7 +56,8 @@ local function load_file(path, text)
     return new(path, nil, nil, text)
   end
   local folder = path:match "^(.*/)" or ""
-  return new(path, text, nil, read(folder .. "tokenizer_config.json") or read(folder .. "special_tokens_map.json"))
+  local config = read(folder .. "tokenizer_config.json") or read(folder .. "special_tokens_map.json")
+  return new(path, text, nil, config)
 end
 
 --- Loads a template: the path of a chat_template.jinja, of a tokenizer_config.json or of the folder they
