@@ -132,7 +132,10 @@ demo: $(BUILD)/.deps ## install, build, run a scenario on the built-in fleet, sa
 	98) echo; echo "The demo ran. This machine was too busy for its times to be trusted, and the report says which check noticed;"; \
 	    echo "on a quiet machine the same command ends as valid." ;; \
 	*) exit $$status ;; \
-	esac
+	esac; \
+	printf '\nNext: %s is the binary (make install puts it on the PATH as perigee). For instance\n' $(BIN); \
+	printf '  %s run scenarios/tuning_loop.lua --set duration=8s\n  %s new mine.lua && %s run mine.lua\n' $(BIN) $(BIN) $(BIN); \
+	printf 'README.md goes on from here; examples/ are short lessons; %s list shows the scenarios.\n' $(BIN)
 
 # ---------------------------------------------------------------------------------------- tests
 

@@ -41,7 +41,7 @@ static void print_help(FILE *out) {
   for (size_t i = 0; i < ARRAY_LEN(commands); i++)
     fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].summary);
   fprintf(out, "\n`perigee COMMAND --help` says more. A first run on the built-in fleet:\n"
-               "  perigee run chat_multi_turn\n");
+               "  perigee run tuning_loop --set duration=8s\n");
 }
 
 /* A standard descriptor that is closed would be given to the next file that is opened, and what is
