@@ -60,10 +60,46 @@ static void test_errors(void **state) {
   jinja_check(rows, sizeof rows / sizeof *rows);
 }
 
+/* As other servers write it; what the template itself asks for stands. */
+static void test_other_servers(void **state) {
+  (void)state;
+  static const char source[] = "{{ x|tojson }}{{ x|tojson(separators=('; ', '= ')) }}"
+                               "{{ x|tojson(indent=1) }}";
+  static const char given[] = "{\"x\":{\"b\":[1,\"<\303\251>&'\"],\"a\":null}}";
+  static const struct {
+    unsigned flags;
+    const char *want;
+  } ways[] = {
+      {TEMPLATE_TOJSON_COMPACT,
+       "{\"b\":[1,\"<\303\251>&'\"],\"a\":null}{\"b\"= [1; \"<\303\251>&'\"]; \"a\"= null}"
+       "{\n \"b\": [\n  1,\n  \"<\303\251>&'\"\n ],\n \"a\": null\n}"},
+      {TEMPLATE_TOJSON_ASCII | TEMPLATE_TOJSON_SORTED | TEMPLATE_TOJSON_HTML,
+       "{\"a\": null, \"b\": [1, \"\\u003c\\u00e9\\u003e\\u0026\\u0027\"]}"
+       "{\"a\"= null; \"b\"= [1; \"\\u003c\\u00e9\\u003e\\u0026\\u0027\"]}"
+       "{\n \"a\": null,\n \"b\": [\n  1,\n  \"\\u003c\\u00e9\\u003e\\u0026\\u0027\"\n ]\n}"},
+  };
+  struct template *tpl;
+  struct value context;
+  struct err err = {0};
+  check_ok(template_load(source, sizeof source - 1, "t", &tpl, &err), &err);
+  check_ok(json_parse(given, sizeof given - 1, &context, &err), &err);
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    struct template_options options = {.tojson = ways[i].flags};
+    struct buf out;
+    buf_init(&out, BUF_MAX_OWN);
+    check_ok(template_render(tpl, &context, &options, &out, &err), &err);
+    assert_string_equal(out.data, ways[i].want);
+    buf_free(&out);
+  }
+  value_free(&context);
+  template_delete(tpl);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_values),
       cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_other_servers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
