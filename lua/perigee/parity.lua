@@ -157,6 +157,39 @@ local function table_lines(rows, out)
   end
 end
 
+local function count_note(c)
+  local first = object(c.first)
+  return ("%s of %s prompts have another number of tokens on the server, by up to %s; the first: session %s, "
+    .. "turn %s, step %s, %s here, %s there."):format(count(c.differ), count(c.compared), count(c.largest),
+    count(first.session), count(first.turn), count(first.step), count(first["local"]), count(first.server))
+end
+
+--- The report's table, where there is anything to tell; without rows otherwise.
+function parity.section(summary)
+  local p = object(object(summary).parity)
+  local section = { title = "Token parity", align = "lllllrrl", flexible = 8, rows = {}, notes = {},
+    head = { "", "server", "renderer", "form", "evidence", "here", "server's", "verdict" } }
+  for _, row in ipairs(parity.rows(p.comparisons)) do
+    if row.verdict == "differs" and #section.rows < 24 then
+      section.rows[#section.rows + 1] = { { row.mark, mark = "bad" }, row.server, row.renderer, row.form,
+        row.evidence, row.here, row.there, row.words }
+    end
+  end
+  for _, finding in ipairs(parity.findings(p.comparisons)) do
+    if #section.notes < 24 then
+      section.notes[#section.notes + 1] = finding.title .. ": " .. table.concat(finding.lines, "; ") .. "."
+    end
+  end
+  for _, c in ipairs(object(p.counts)) do
+    if (num(c.differ) or 0) > 0 then
+      section.rows[#section.rows + 1] = { { MARK.differs, mark = "bad" }, text(c.arm) or "all", "", "whole run",
+        "usage", "", "", ("DIFFERS in %s of %s prompts"):format(count(c.differ), count(c.compared)) }
+      section.notes[#section.notes + 1] = count_note(c)
+    end
+  end
+  return section
+end
+
 local END = {
   equal = "Equal: the server makes the same token ids of everything that was compared.",
   count = "Equal counts: no server gave ids, so only the numbers of tokens were compared.",

@@ -5,6 +5,7 @@
 -- A cell is a text, or { text, sub = "±…", range = "lo–hi", mark = "ok" | "bad" | "dim", code = true }.
 -- `flexible` is the column whose text may be wrapped, `optional` lists columns a narrow terminal may
 -- drop, first to last.
+local parity = require "perigee.parity"
 local words = require "perigee.report_text"
 
 local num, text, object, at, sorted_keys = words.num, words.text, words.object, words.at, words.sorted_keys
@@ -483,7 +484,7 @@ end
 function tables.sections(summary, run)
   local list = {}
   for _, make in ipairs { expectations, headline, errors, turns, tags, own_by_tag, replicas, script_checks,
-    validity } do
+    parity.section, validity } do
     local section = make(summary, object(run))
     if #section.rows > 0 then
       list[#list + 1] = section

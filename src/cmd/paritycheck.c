@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cmd/parityask.h"
+#include "out/tokenparity.h"
 
 struct pass {
   const struct paritycheck *check;
@@ -244,15 +245,5 @@ int paritycheck_run(const struct paritycheck *check, struct value *out, struct e
 }
 
 bool paritycheck_proven(const struct value *list, const char *arm) {
-  size_t n = 0;
-  for (size_t i = 0; i < value_count(list); i++) {
-    const struct value *v = value_at(list, i);
-    const char *of = value_to_string(value_get(v, "arm"));
-    if (arm && !(of && strcmp(of, arm) == 0))
-      continue;
-    n++;
-    if (strcmp(value_to_string(value_get(v, "verdict")), "equal") != 0)
-      return false;
-  }
-  return n > 0;
+  return tokenparity_proven(list, arm);
 }

@@ -50,7 +50,7 @@ struct paritycheck {
 NODISCARD int paritycheck_run(const struct paritycheck *check, struct value *out, struct err *err);
 
 /* Whether all entries of a list by paritycheck_run are "equal"; with `arm` (may be NULL) those of
- * that arm alone. False for an empty list. */
+ * that arm, and of none, alone. False for an empty list. */
 bool paritycheck_proven(const struct value *list, const char *arm);
 
 #endif

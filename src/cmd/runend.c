@@ -33,6 +33,8 @@ static struct value build_summary(struct runjob *job) {
                  .closed_loop = !job->plan.load.open,
                  .parity_proven = job->fleet.simulated && job->fleet.tokenizer &&
                                   strcmp(job->fleet.tokenizer, "bytes") == 0,
+                 .parity = job->parity.kind == VALUE_ARRAY ? &job->parity : NULL,
+                 .parity_missing = job->parity_missing,
                  .clock_step_ns = job->clock_step_ns,
                  .descriptor_hits = job->result.client.descriptor_limit_hits,
                  .gateway = job->fleet.gateway != NULL,

@@ -299,6 +299,7 @@ struct value runinfo_value(const struct runjob *job) {
   value_set(&v, "seed", value_int(job->options.seed));
   value_set(&v, "workers", value_int(job->result.workers));
   value_set(&v, "fleet", fleet_value(&job->fleet));
+  value_set(&v, "parity", value_copy(&job->parity));
   value_set(&v, "banner", banner(job));
   value_set(&v, "command", command_line(job));
   struct value scripts = value_array();

@@ -39,7 +39,9 @@ struct runjob {
   /* where it goes */
   struct fleet fleet;
   struct simchild sim;
-  bool has_sim, own_fleet; /* the child runs; the fleet is (or was) it */
+  bool has_sim, own_fleet;    /* the child runs; the fleet is (or was) it */
+  struct value parity;        /* paritycheck.h: what was compared before the load; null: nothing */
+  const char *parity_missing; /* and why not; NULL */
   /* the run */
   struct rundir dir;
   int log_fd;
@@ -58,6 +60,12 @@ struct runjob {
 struct value runinfo_value(const struct runjob *job);
 /* Prints what would run. */
 void runinfo_print_plan(const struct runjob *job);
+
+/* ---- runparity.c ---- */
+/* Compares the tokens of one request with each server, per arm and renderer, into job->parity. A
+ * tokenizer that was only `assumed` (of a server that says it is simulated) is dropped when it is
+ * not the server's. Errors: a template that cannot be used. */
+NODISCARD int runparity_check(struct runjob *job, bool assumed, struct err *err);
 
 /* ---- runend.c ---- */
 /* Summary, expectations, outcome, files, what is printed. Returns the exit status. */

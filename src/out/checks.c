@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "out/placements.h"
 #include "out/stats.h"
+#include "out/tokenparity.h"
 
 static const struct {
   const char *name, *unit, *meaning;
@@ -53,6 +54,10 @@ static const struct {
     [CHECK_CLOCK_STEP] = {"clock_step", "s", "the wall clock jumped", UNITS_TIME, 1e-3},
     [CHECK_DESCRIPTORS] = {"descriptors", "times",
                            "no descriptor or port was left for a connection", UNITS_NONE, 0},
+    [CHECK_TOKEN_PARITY] = {"token_parity", "servers",
+                            "servers (or arms, by their counts) that make other tokens of a prompt "
+                            "than this side",
+                            UNITS_NONE, 0},
     [CHECK_USAGE_VS_LOCAL] = {"usage_vs_local", "tokens",
                               "largest difference between the server's token counts and ours",
                               UNITS_NONE, 0},
@@ -76,7 +81,7 @@ struct checks_limits checks_default_limits(void) {
 /* Says which checks there are, the one that may have been meant first. */
 static int refuse_name(const char *name, const char *const *names, struct err *err) {
   const char *near = err_nearest(name, names, CHECK_COUNT);
-  char list[512] = "";
+  char list[640] = "";
   size_t len = 0;
   for (int i = 0; i < CHECK_COUNT; i++)
     if (!near || strcmp(names[i], near) != 0)
@@ -138,8 +143,19 @@ static void count_length(struct counts *c, const struct table_row *r) {
   c->declared += (uint64_t)r->asked_tokens;
 }
 
-static struct counts count_rows(const struct table *t) {
+/* By arm, the last for requests without one: whether prompts are tokenized here as the server does.
+ * The caller frees. */
+static bool *find_proven(const struct table *t, const struct checks_input *in) {
+  bool *proven = mem_calloc(t->arms.n + 1, sizeof *proven);
+  for (size_t i = 0; i <= t->arms.n; i++)
+    proven[i] = in->parity_proven ||
+                tokenparity_proven(in->parity, i < t->arms.n ? t->arms.items[i] : NULL);
+  return proven;
+}
+
+static struct counts count_rows(const struct table *t, const struct checks_input *in) {
   struct counts c = {0};
+  bool *proven = find_proven(t, in);
   for (size_t i = 0; i < t->n_rows; i++) {
     const struct table_row *r = &t->rows[i];
     if (!(r->flags & ROW_MEASURED))
@@ -167,9 +183,12 @@ static struct counts count_rows(const struct table *t) {
     bool bad = r->flags & ROW_BAD_USAGE;
     c.bad_usage += bad;
     c.no_usage += r->output_tokens < 0 && !bad;
-    count_diff(&c, r->prompt_tokens, r->prompt_local);
-    count_diff(&c, r->output_tokens, r->output_local);
+    if (proven[r->arm < t->arms.n ? r->arm : t->arms.n])
+      count_diff(&c, r->prompt_tokens, r->prompt_local);
+    if (in->parity_proven)
+      count_diff(&c, r->output_tokens, r->output_local);
   }
+  mem_free(proven);
   return c;
 }
 
@@ -383,7 +402,7 @@ static void check_stalls(const struct table *t, struct check *c) {
 
 static void check_rows(const struct table *t, const struct checks_input *in,
                        struct check out[CHECK_COUNT]) {
-  struct counts c = count_rows(t);
+  struct counts c = count_rows(t, in);
   set_part(&out[CHECK_COALESCED], c.coalesced, c.events, "no output event was received");
   set_part(&out[CHECK_EMPTY_200], c.empty, c.ended, "no generation request ended");
   set_part(&out[CHECK_MISSING_USAGE], c.no_usage, c.ok, "no generation request ended well");
@@ -399,12 +418,20 @@ static void check_rows(const struct table *t, const struct checks_input *in,
   check_incomplete(t, in, &c, out);
   check_replicas(t, in, c.all, &out[CHECK_IDLE_REPLICA]);
   struct check *diff = &out[CHECK_USAGE_VS_LOCAL];
-  if (in->parity_proven && c.compared)
+  if (c.compared)
     set(diff, (double)c.worst_diff);
   else
     snprintf(diff->note, sizeof diff->note, "not measured: %s",
-             in->parity_proven ? "no reply had both counts"
-                               : "the tokenizer is not proven to be the server's");
+             in->parity_proven || tokenparity_proven(in->parity, NULL)
+                 ? "no reply had both counts (--verify counts prompts on this side too)"
+                 : "the tokenizer is not proven to be the server's");
+}
+
+static void check_parity(const struct table *t, const struct checks_input *in, struct check *c) {
+  struct tokenparity_judgement j;
+  tokenparity_judge(t, in->parity, in->parity_missing, &j);
+  set(c, j.figure);
+  memcpy(c->note, j.note, sizeof c->note);
 }
 
 void checks_run(const struct table *t, const struct checks_input *in,
@@ -421,6 +448,7 @@ void checks_run(const struct table *t, const struct checks_input *in,
   check_client(&t->probe, in, out);
   check_rows(t, in, out);
   check_stalls(t, &out[CHECK_STALLED_TIME]);
+  check_parity(t, in, &out[CHECK_TOKEN_PARITY]);
   check_sessions(t, in, &out[CHECK_SESSIONS]);
   if (in->clock_step_ns == SAMPLE_ABSENT)
     snprintf(out[CHECK_CLOCK_STEP].note, sizeof out[0].note, "not measured");

@@ -27,6 +27,7 @@ enum check_id {
   CHECK_SHORT_ANSWERS,       /* short_answers: fewer tokens than the reply was told to have */
   CHECK_CLOCK_STEP,          /* clock_step: wall clock against monotonic clock */
   CHECK_DESCRIPTORS,         /* descriptors: the limit of open files or ports was hit */
+  CHECK_TOKEN_PARITY,        /* token_parity: servers that make other tokens of a prompt than we */
   CHECK_USAGE_VS_LOCAL,      /* usage_vs_local: counts differ although the tokenizer is exact */
   CHECK_IDLE_REPLICA,        /* idle_replica: replicas of the run that got no request */
   CHECK_SESSIONS,            /* sessions: measured ones that ended, where expectations need them */
@@ -48,8 +49,12 @@ NODISCARD int checks_set_limit(struct checks_limits *l, const char *name, const 
 /* What the table does not know. */
 struct checks_input {
   struct checks_limits limits;
-  bool closed_loop;      /* the load waits for replies: no arrival schedule to be late on */
-  bool parity_proven;    /* the tokenizer is the server's: the built-in fleet with `bytes` */
+  bool closed_loop; /* the load waits for replies: no arrival schedule to be late on */
+  /* Of prompts and answers: the built-in fleet with `bytes`. Prompts alone are also judged where
+   * `parity` proves it; what an answer's text is tokenized to need not be what was generated. */
+  bool parity_proven;
+  const struct value *parity; /* what was compared before the load (tokenparity.h); NULL: nothing */
+  const char *parity_missing; /* and why not */
   int64_t clock_step_ns; /* largest change of wall − monotonic time; SAMPLE_ABSENT: not watched */
   uint64_t descriptor_hits; /* times a descriptor or a port could not be had */
   bool gateway;             /* requests went to a gateway, which chooses the replica */
@@ -61,7 +66,8 @@ struct checks_input {
 
 struct check {
   const char *name, *meaning;
-  const char *unit; /* "s", "ratio", "tokens", "times", "replicas", "sessions", "workers" */
+  const char *unit; /* "s", "ratio", "tokens", "times", "replicas", "servers", "sessions",
+                       "workers" */
   enum units_kind kind;
   double figure; /* NAN: not measured, which is said in `note` and breaks nothing */
   double limit;  /* the figure may reach it */

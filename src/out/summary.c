@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "out/series.h"
+#include "out/tokenparity.h"
 
 struct value summary_number(double x) {
   return isfinite(x) ? value_double(x) : value_null();
@@ -144,6 +145,7 @@ struct value summary_build(const struct table *t, const struct summary_options *
   value_set(&out, "simulated", value_bool(o->simulated));
   value_set(&out, "write_error", value_cstring(o->write_error));
   value_set(&out, "checks", checks_value(checks));
+  value_set(&out, "parity", tokenparity_value(t, o->checks.parity, o->checks.parity_missing));
   set_expectations(t, o, &out);
   summary_group(t, o, NULL, &out);
   value_set(&out, "causes", value_object());

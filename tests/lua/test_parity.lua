@@ -87,6 +87,28 @@ describe("the worst verdict", function()
   end)
 end)
 
+describe("the report's section", function()
+  it("is empty where everything is equal", function()
+    expect(#parity.section({}).rows):eq(0)
+    expect(#parity.section({ parity = { comparisons = { entry { cases = { case {} } } },
+      counts = { { compared = 9, differ = 0, largest = 0 } } } }).rows):eq(0)
+  end)
+
+  it("has what differs, before the load and over the run", function()
+    local s = parity.section { parity = { comparisons = differing(), counts = {
+      { arm = json.null, compared = 90, differ = 12, largest = 2,
+        first = { session = 3, turn = 1, step = 1, ["local"] = 100, server = 102 } } } } }
+    expect(#s.rows):eq(3)
+    expect(s.rows[1][2]):eq "r0"
+    expect(s.rows[1][8]):eq "DIFFERS at token 1"
+    expect(s.rows[3][8]):eq "DIFFERS in 12 of 90 prompts"
+    expect(s.notes[1]):contains "cause double_bos"
+    expect(s.notes[2]):contains "by up to 2; the first: session 3, turn 1, step 1, 100 here, 102 there."
+    expect(#s.rows[1]):eq(#s.head)
+    expect(#s.rows[3]):eq(#s.head)
+  end)
+end)
+
 describe("the terminal's text", function()
   it("has table, findings, gaps and an end", function()
     local text = parity.terminal(differing())

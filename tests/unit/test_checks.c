@@ -120,10 +120,22 @@ static void what_the_replies_say(void **state) {
   check_near(c[CHECK_MISSING_USAGE].figure, 4.0 / 90, 1e-15);
   assert_true(c[CHECK_MISSING_USAGE].ok);
   assert_true(isnan(c[CHECK_USAGE_VS_LOCAL].figure)); /* no parity: the counts may differ */
+  assert_false(c[CHECK_TOKEN_PARITY].ok);             /* and so they are no proof of parity */
+  check_near(c[CHECK_TOKEN_PARITY].figure, 1, 0.0);
   in.parity_proven = true;
   checks_run(t, &in, c);
   check_near(c[CHECK_USAGE_VS_LOCAL].figure, 3, 0.0);
   assert_false(c[CHECK_USAGE_VS_LOCAL].ok);
+  in.parity_proven = false; /* by ids before the load: prompts are judged, answers are not */
+  struct value list = value_array(), *entry = value_push(&list, value_object());
+  value_set(entry, "verdict", value_cstring("equal"));
+  in.parity = &list;
+  checks_run(t, &in, c);
+  check_near(c[CHECK_USAGE_VS_LOCAL].figure, 3, 0.0);
+  assert_true(c[CHECK_TOKEN_PARITY].ok);
+  check_near(c[CHECK_TOKEN_PARITY].figure, 0, 0.0);
+  value_free(&list);
+  in.parity = NULL;
   table_free(t);
 }
 
