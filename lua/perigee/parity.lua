@@ -55,8 +55,10 @@ local function why_lines(case)
     lines[#lines + 1] = clean(case.reason)
   end
   if type(difference) == "table" and num(difference.index) then
-    lines[#lines + 1] = ("the first %s are equal; then, behind %s"):format(
-      words.counted(difference.index, "token"), clean(text(difference.before) or ""))
+    lines[#lines + 1] = difference.index == 0 and "they differ from the first token on"
+      or difference.index == 1 and "the first token is equal; then, behind " .. clean(text(difference.before) or "")
+      or ("the first %s tokens are equal; then, behind %s"):format(count(difference.index),
+        clean(text(difference.before) or ""))
     lines[#lines + 1] = side("here  ", difference.local_id, difference["local"])
     lines[#lines + 1] = side("server", difference.server_id, difference.server)
     if difference.same_text == true then

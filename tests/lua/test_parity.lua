@@ -54,7 +54,7 @@ describe("findings", function()
     expect(#found):eq(1)
     expect(found[1].title):eq "r0, tpl: plain (prompt)"
     local all = table.concat(found[1].lines, "\n")
-    expect(all):contains 'the first 1 token are equal; then, behind "<s>"'
+    expect(all):contains 'the first token is equal; then, behind "<s>"'
     expect(all):contains 'here   token 5  "Hi"'
     expect(all):contains 'server (ended)  ""'
     expect(all):contains "cause double_bos: twice (tried: ids with the first twice)"

@@ -1,0 +1,534 @@
+"""Token parity: `perigee parity` and the check of every run, against the simulated fleet and servers that lie.
+
+A lying server is a proxy before an honest one: it changes the request on its way in, or the ids on their way out, as
+servers have been seen to do (shared/facts/tokenizers.md, section 6). The model is a small one of ours with a template
+that shows every lie; Qwen3 and gpt-oss come from `make deps` and are skipped by name where they are not.
+"""
+import contextlib
+import json
+import os
+import urllib.error
+import urllib.request
+
+from harness import RELAXED, Server, eq, has, main, one_turn
+from models import harmony, qwen3, small
+
+TEMPLATE = ("{{ bos_token }}{%- if dated %}<|im|>date {{ strftime_now('%d %b %Y') }}<|end|>\n{% endif -%}"
+            "{%- if tools %}<|im|>tools\n{% for t in tools %}{{ t | tojson(SPACING) }}\n{% endfor %}<|end|>\n{% endif -%}"
+            "{%- for m in messages %}<|im|>{{ m.role }}\n{{ m.content }}"
+            "{%- for c in m.tool_calls or [] %}[{{ c.function.name }}{{ c.function.arguments | tojson(SPACING) }}]{% endfor -%}"
+            "<|end|>\n{% endfor -%}{%- if add_generation_prompt %}<|im|>assistant\n{% endif -%}")
+DATED = {"messages": [{"role": "user", "content": "Hi"}], "chat_template_kwargs": {"dated": True}}
+
+
+def model(work, name="model", template=TEMPLATE.replace("SPACING", "")):
+    folder = small(work)
+    if name != "model":
+        new = os.path.join(work.path, name)
+        os.rename(folder, new)
+        folder = new
+    work.write(f"{name}/tokenizer_config.json",
+               json.dumps({"chat_template": template, "bos_token": "<s>", "eos_token": "<|end|>"}))
+    return folder
+
+
+@contextlib.contextmanager
+def fleet(work, *args):
+    process = work.start("sim", "--announce", "--replicas", "1", "--profile", "instant", *args)
+    try:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        yield json.loads(line)["replicas"][0]["url"]
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+class Liar:
+    """Hands requests on; `ask(path, body)` may change a body, `answer(path, reply)` a reply, `status` refuses paths."""
+
+    def __init__(self, url, ask=None, answer=None, status=None):
+        self.url, self.ask, self.answer, self.status = url, ask, answer, status or {}
+        self.server = Server(self.handle, raw=True)
+
+    def handle(self, request, connection):
+        if request.path in self.status:
+            connection.reply({"error": {"message": "not here"}}, self.status[request.path])
+            return
+        body = request.json if request.body else None
+        if body is not None and self.ask:
+            body = self.ask(request.path, body) or body
+        data = json.dumps(body).encode() if body is not None else None
+        upstream = urllib.request.Request(self.url + request.path, data, {"Content-Type": "application/json"},
+                                          method=request.method)
+        try:
+            with urllib.request.urlopen(upstream, timeout=20) as reply:
+                status, kind, data = reply.status, reply.headers["Content-Type"], reply.read()
+        except urllib.error.HTTPError as e:
+            status, kind, data = e.code, e.headers["Content-Type"], e.read()
+        if status == 200 and self.answer and kind.startswith("application/json"):
+            value = json.loads(data)
+            data = json.dumps(self.answer(request.path, value) or value)
+        connection.reply(data, f"{status} X", kind)
+
+    def __enter__(self):
+        self.server.__enter__()
+        return self.server.url
+
+    def __exit__(self, *args):
+        self.server.__exit__(*args)
+        eq(self.server.errors, [])
+
+
+def parity(work, *args, status=0):
+    done = work.perigee("parity", "--json", *args)
+    eq(done.status, status, done.err + done.out[-2000:])
+    return json.loads(done.out)
+
+
+def case(entry, name, form="messages", evidence=None):
+    found = [c for c in entry["cases"] if c["case"] == name and c["form"] == form
+             and evidence in (None, c["evidence"])]
+    eq(len(found), 1, f"{name} {form} {evidence}")
+    return found[0]
+
+
+def first_cause(entry, name="tool_calls", form="messages"):
+    c = case(entry, name, form)
+    eq(c["verdict"], "differs", json.dumps(c))
+    return c["causes"][0] if c["causes"] else {"name": None}
+
+
+def lies(work, url, folder, name="tool_calls", form="messages", ask=None, answer=None, own=(), status=99):
+    with Liar(url, ask, answer) as liar:
+        entry = parity(work, liar, "--tokenizer", folder, "--no-completions", *own, status=status)[0]
+    return first_cause(entry, name, form)
+
+
+# ---- the honest ----
+
+def check_equal(work, tokenizer, cases, *args):
+    with fleet(work, "--tokenizer", tokenizer, *args) as url:
+        entry = parity(work, url, "--tokenizer", tokenizer, *args)[0]
+    eq(entry["verdict"], "equal", json.dumps([c for c in entry["cases"] if c["verdict"] != "equal"])[:3000])
+    eq((entry["compared"], entry["differ"], entry["by_count"], entry["reason"]), (cases, 0, 0, None))
+    eq({c["evidence"] for c in entry["cases"]}, {"tokenize", "inference"})
+    return entry
+
+
+def test_bytes_is_equal_in_prompts(work):
+    entry = check_equal(work, "bytes", 7)
+    eq((entry["server"], entry["renderer"], entry["model"], entry["arm"]), ("r0", None, "sim-model", None))
+    eq({c["form"] for c in entry["cases"]}, {"prompt"})
+
+
+def test_bytes_with_a_template_is_equal_in_messages(work):
+    path = work.write("own.jinja", TEMPLATE.replace("SPACING", ""))
+    check_equal(work, "bytes", 16, "--template", path)
+
+
+def test_a_small_model_is_equal(work):
+    check_equal(work, model(work), 16)
+
+
+def test_qwen3_is_equal(work):
+    check_equal(work, qwen3(work), 16)
+
+
+def test_harmony_is_equal(work):
+    check_equal(work, harmony(work), 16)
+
+
+def test_the_built_in_fleet_and_the_table(work):
+    done = work.perigee("parity", "--sim", "2", "--tokenizer", model(work))
+    eq(done.status, 0, done.err)
+    has(done.out, "✓  r1")
+    has(done.out, "Equal: the server makes the same token ids")
+    eq(done.err, "")
+
+
+# ---- servers that lie, each in a known way ----
+
+def put_first(path, reply):
+    if path == "/tokenize":
+        reply["tokens"].insert(0, reply["tokens"][0])
+        reply["count"] += 1
+
+
+def test_double_bos(work):
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url:
+        cause = lies(work, url, folder, answer=put_first)
+        eq((cause["name"], cause["strength"]), ("double_bos", "exact"))
+        has(cause["text"], '"<s>"')
+        with Liar(url, answer=put_first) as liar:
+            done = work.perigee("parity", liar, "--tokenizer", folder)
+    eq(done.status, 99)
+    has(done.out, "DIFFERS at token 1")
+    has(done.out, "cause double_bos: the server puts the first token in front twice")
+    has(done.out, 'the first token is equal; then, behind "<s>"')
+    has(done.out, "the same: ")
+    has(done.out, "DIFFERS: figures about prefixes")
+
+
+def test_the_first_difference_has_text_around_it(work):
+    def change(path, reply):
+        if path == "/tokenize":
+            reply["tokens"][-1] += 1
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url, Liar(url, answer=change) as liar:
+        c = case(parity(work, liar, "--tokenizer", folder, "--no-completions", status=99)[0], "user")
+    d = c["difference"]
+    eq(d["index"], c["local_tokens"] - 1)
+    eq(d["server_id"], d["local_id"] + 1)
+    assert d["before"].endswith('assistant"'), d
+    eq(d["local"], '"\\n"')
+    eq(c["causes"], [])
+
+
+def test_add_special_tokens(work):
+    def ask(_, body):
+        body["add_special_tokens"] = "messages" in body
+    folder = model(work, template=TEMPLATE.replace("{{ bos_token }}", "").replace("SPACING", ""))
+    with fleet(work, "--tokenizer", folder) as url:
+        eq(lies(work, url, folder, ask=ask)["name"], "add_special_tokens")
+        cause = lies(work, url, folder, "plain", "prompt", ask=ask)
+    eq(cause["name"], "add_special_tokens")
+    has(cause["text"], "as if add_special_tokens were false, here it is true")
+
+
+def test_generation_prompt(work):
+    def ask(_, body):
+        if "messages" in body:
+            body["add_generation_prompt"] = not body.get("add_generation_prompt", True)
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url:
+        has(lies(work, url, folder, ask=ask)["text"], "we add one and the server does not")
+        has(lies(work, url, folder, "no_generation_prompt", ask=ask)["text"], "the server adds one and we do not")
+
+
+def test_date(work):
+    folder = model(work)
+    own = work.write("dated.json", json.dumps(DATED))
+    with fleet(work, "--tokenizer", folder, "--now", "2024-07-26") as url:
+        entry = parity(work, url, "--tokenizer", folder, "--messages", own, "--no-battery", "--no-completions",
+                       status=99)[0]
+    cause = first_cause(entry, own)
+    eq((cause["name"], cause["strength"]), ("date", "exact"))
+    has(cause["text"], "the server says 26 Jul 2024, here it is ")
+
+
+def test_tool_order(work):
+    def ask(_, body):
+        body.get("tools", []).reverse()
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url:
+        eq(lies(work, url, folder, "tools", ask=ask)["name"], "tool_order")
+
+
+def test_tool_keys(work):
+    def ask(_, body):
+        if "tools" in body:
+            body["tools"] = json.loads(json.dumps(body["tools"], sort_keys=True))
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url:
+        eq(lies(work, url, folder, "tools", ask=ask)["name"], "tool_keys")
+
+
+def test_tools_ignored(work):
+    def ask(_, body):
+        body.pop("tools", None)
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url:
+        eq(lies(work, url, folder, "tools", ask=ask)["name"], "tools_ignored")
+
+
+def test_spacing_of_tojson(work):
+    folder = model(work)
+    compact = model(work, "compact", TEMPLATE.replace("SPACING", "separators=(',', ':')"))
+    folder = model(work)
+    with fleet(work, "--tokenizer", compact) as url:
+        entry = parity(work, url, "--tokenizer", folder, "--no-completions", status=99)[0]
+        eq(case(entry, "multi_turn")["verdict"], "equal")
+        cause = first_cause(entry)
+        # the renderer that the server has is found too, when it is named
+        named = parity(work, url, "--tokenizer", folder, "--no-completions", "--renderer", compact, status=99)
+    eq((cause["name"], cause["strength"]), ("tojson", "exact"))
+    has(cause["test"], "no space behind , and :")
+    eq([e["verdict"] for e in named], ["differs", "equal"])
+    eq(first_cause(named[0])["name"], "renderer")
+
+
+def test_two_lies_at_once(work):
+    def ask(_, body):
+        body.get("tools", []).reverse()
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url, Liar(url, ask, put_first) as liar:
+        c = case(parity(work, liar, "--tokenizer", folder, "--no-completions", status=99)[0], "tools")
+    eq([x["name"] for x in c["causes"]], ["double_bos", "tool_order"])
+
+
+def test_harmony_against_the_template(work):
+    ids = harmony(work)
+    path = work.write("hf.jinja", "{%- for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>"
+                      "{%- endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}")
+    with fleet(work, "--tokenizer", ids) as url:
+        entries = parity(work, url, "--tokenizer", ids, "--template", path, "--renderer", "harmony", "--no-completions",
+                         status=99)
+    eq([e["verdict"] for e in entries], ["differs", "equal"])
+    cause = first_cause(entries[0], "user")
+    eq(cause["name"], "renderer")
+    has(cause["text"], "the server's is harmony")
+
+
+# ---- other ways of asking ----
+
+def test_render_answers_where_tokenize_is_not(work):
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url, Liar(url, status={"/tokenize": "404 Not Found"}) as liar:
+        entry = parity(work, liar, "--tokenizer", folder)[0]
+    eq(entry["verdict"], "equal")
+    eq({c["evidence"] for c in entry["cases"]}, {"render", "inference"})
+
+
+NO_IDS = {path: "404 Not Found" for path in ("/tokenize", "/v1/completions/render", "/v1/chat/completions/render")}
+
+
+def test_a_completion_answers_where_neither_is(work):
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url, Liar(url, status=NO_IDS) as liar:
+        entry = parity(work, liar, "--tokenizer", folder)[0]
+        eq({c["evidence"] for c in entry["cases"]}, {"inference"})
+        none = work.perigee("parity", liar, "--tokenizer", folder, "--no-completions")
+    eq(none.status, 98)
+    has(none.out, "Not proven")
+    has(none.out, "status 404: not here")
+
+
+def test_counts_where_no_ids_are_to_be_had(work):
+    def ask(path, body):
+        if path.startswith("/v1/"):
+            body.pop("return_token_ids", None)
+    def more(_, reply):
+        if "usage" in reply:
+            reply["usage"]["prompt_tokens"] += 1
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url:
+        with Liar(url, ask, status=NO_IDS) as liar:
+            entry = parity(work, liar, "--tokenizer", folder)[0]
+            table = work.perigee("parity", liar, "--tokenizer", folder)
+        with Liar(url, ask, more, NO_IDS) as liar:
+            wrong = parity(work, liar, "--tokenizer", folder, status=99)[0]
+    eq((entry["verdict"], entry["by_count"]), ("count", 14))
+    has(table.out, "equal counts (no ids to be had)")
+    has(table.out, "Equal counts: no server gave ids")
+    c = case(wrong, "user")
+    eq((c["evidence"], c["difference"]), ("usage", None))
+    eq((c["causes"][0]["name"], c["causes"][0]["strength"]), ("double_bos", "count"))
+
+
+def test_a_strict_server(work):
+    """One that refuses fields it does not know gets a plain request."""
+    def handle(request, connection):
+        body = request.json
+        if request.path in NO_IDS:
+            connection.reply({"detail": "Not Found"}, "404 Not Found")
+        elif "return_token_ids" in body:
+            connection.reply({"error": {"message": "unknown field return_token_ids"}}, "400 Bad Request")
+        else:
+            connection.reply({"choices": [{"text": "x"}], "usage": {"prompt_tokens": len(body["prompt"].encode())}})
+    with Server(handle) as server:
+        entry = parity(work, server.url, "--tokenizer", "bytes")[0]
+        eq(server.errors, [])
+    eq((entry["verdict"], entry["by_count"], entry["model"]), ("count", 6, "test-model"))
+
+
+def test_llama_cpp_and_sglang(work):
+    def llama(request, connection):
+        text = request.json.get("content")
+        connection.reply({"tokens": list(text.encode()) if text else []})
+    def sglang(request, connection):
+        if "prompt" not in request.json:
+            connection.reply({"error": {"message": "prompt: field required"}}, "422 X")
+            return
+        ids = list(request.json["prompt"].encode())
+        connection.reply({"tokens": ids, "count": len(ids), "max_model_len": 4096})
+    path = work.write("own.jinja", TEMPLATE.replace("SPACING", ""))
+    for handler in (llama, sglang):
+        with Server(handler) as server:
+            entry = parity(work, server.url, "--tokenizer", "bytes", "--no-completions")[0]
+            both = parity(work, server.url, "--tokenizer", "bytes", "--template", path, "--no-completions")[0]
+            eq(server.errors, [])
+        eq((entry["verdict"], entry["compared"]), ("equal", 6))
+        # messages are not known to either: said, and no difference
+        eq((both["verdict"], both["compared"]), ("equal", 6))
+        has(both["reason"], "field required" if handler is sglang else "has no tokens")
+
+
+def test_inference_may_differ_from_tokenize(work):
+    def answer(path, reply):
+        if path == "/v1/chat/completions":
+            reply["prompt_token_ids"].insert(0, reply["prompt_token_ids"][0])
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url, Liar(url, answer=answer) as liar:
+        entry = parity(work, liar, "--tokenizer", folder, status=99)[0]
+    eq((entry["differ"], case(entry, "user", evidence="tokenize")["verdict"]), (1, "equal"))
+    c = case(entry, "user", evidence="inference")
+    eq((c["verdict"], c["causes"][0]["name"]), ("differs", "double_bos"))
+
+
+def test_both_sides_refuse(work):
+    folder = model(work, template="{{ raise_exception('no tools') if tools }}{% for m in messages %}<|im|>"
+                   "{{ m.content }}{% endfor %}")
+    with fleet(work, "--tokenizer", folder) as url:
+        entry = parity(work, url, "--tokenizer", folder)[0]
+    c = case(entry, "tools")
+    eq((c["verdict"], c["local_tokens"], c["server_tokens"]), ("refused", None, None))
+    has(c["reason"], "no tools")
+    eq(entry["verdict"], "equal")
+
+
+# ---- wrong usage and servers that are not there ----
+
+def test_usage(work):
+    for args, part in (((), "no server"), (("--sim", "1", "http://127.0.0.1:1"), "--sim is for the built-in fleet"),
+                       (("--sim", "1", "--no-battery"), "--no-battery leaves nothing"),
+                       (("--sim", "0"), "--sim"), (("nonsense",), "nonsense"),
+                       (("--sim", "1", "--tokenizer", "nowhere"), "--tokenizer"),
+                       (("--sim", "1", "--messages", "none.json"), "none.json")):
+        done = work.perigee("parity", *args)
+        eq(done.status in (1, 2) and done.out, "", f"{args}: {done.status} {done.out}")
+        has(done.err, part)
+    bad = work.write("bad.json", "[1,")
+    eq(work.perigee("parity", "--sim", "1", "--messages", bad).status, 2)
+    with Server(lambda _, connection: connection.reply({})) as server:
+        done = work.perigee("parity", server.url)
+    eq(done.status, 2)
+    has(done.err, "--tokenizer is needed")
+    done = work.perigee("parity", "http://127.0.0.1:1", "--tokenizer", "bytes")
+    eq(done.status, 1)
+    has(done.err, "127.0.0.1:1")
+
+
+def test_keys_and_headers_go_along(work):
+    def handle(request, connection):
+        eq(request.headers["authorization"], "Bearer s3cret")
+        eq(request.headers["content-type"], "application/json")
+        connection.reply({"tokens": list(request.json["prompt"].encode())})
+    with Server(handle) as server:
+        done = work.perigee("parity", server.url, "--tokenizer", "bytes", "--api-key-env", "KEY", "--no-completions",
+                            env={"KEY": "s3cret"})
+        eq(server.errors, [])
+    eq(done.status, 0, done.err)
+    assert "s3cret" not in done.out + done.err
+
+
+# ---- the check in every run ----
+
+def check_of(run, name="token_parity"):
+    return next(c for c in run.summary["checks"] if c["name"] == name)
+
+
+def run(work, *args):
+    script = work.write("s.lua", one_turn(2, 4))
+    done = work.perigee("run", script, *RELAXED, "--quiet", *args)
+    assert done.folder, done.err
+    return done
+
+
+def test_a_run_proves_parity(work):
+    folder = model(work)
+    done = run(work, "--tokenizer", folder, "--template", folder, "--verify", "--sim", "2")
+    eq(done.status, 0, done.err + done.out)
+    check = check_of(done)
+    eq((check["figure"], check["ok"]), (0, True))
+    has(check["note"], "ids of a conversation were equal on 2 servers before the load")
+    p = done.summary["parity"]
+    eq((p["proven"], p["missing"], len(p["comparisons"])), (True, None, 2))
+    eq(p["counts"], [{"arm": None, "compared": 4, "differ": 0, "largest": 0, "first": None}])
+    eq(done.run["parity"], p["comparisons"])
+    eq(check_of(done, "usage_vs_local")["figure"], 0)
+
+
+def test_a_run_on_bytes_compares_a_prompt(work):
+    done = run(work)
+    eq(done.status, 0, done.err)
+    has(check_of(done)["note"], "ids of a prompt were equal on 3 servers")
+
+
+def test_a_run_with_other_tokens_is_not_valid(work):
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url, Liar(url, answer=put_first) as liar:
+        done = run(work, "--replica", f"a={liar}", "--tokenizer", folder, "--template", folder, "--verify")
+        eq(len([r for r in done.rows if r["error"] is None]), 4)
+        allowed = run(work, "--replica", f"a={liar}", "--tokenizer", folder, "--template", folder, "--limit",
+                      "token_parity=1")
+    eq(done.status, 98)
+    has(done.err, "tokens differ from the server's")
+    check = check_of(done)
+    eq((check["figure"], check["ok"]), (1, False))
+    has(check["note"], "differs from token 1: double_bos")
+    eq(done.summary["parity"]["comparisons"][0]["cases"][0]["causes"][0]["name"], "double_bos")
+    has(done.report(), "## Token parity")
+    has(done.report(), "cause double_bos")
+    has(done.out, "perigee parity")
+    eq(allowed.status, 0, allowed.out)
+
+
+def test_counts_of_the_whole_run(work):
+    """No ids from the server: the counts of --verify are what there is."""
+    def more(path, reply):
+        if path == "/v1/chat/completions":
+            reply["usage"]["prompt_tokens"] += 2
+    def plain(path, body):
+        body.pop("stream", None)
+        body.pop("stream_options", None)
+    script = one_turn(2, 4).replace("max_tokens = 16", "max_tokens = 16, stream = false")
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url:
+        for answer, status in ((None, 0), (more, 98)):
+            with Liar(url, plain, answer, NO_IDS) as liar:
+                done = work.perigee("run", work.write("s.lua", script), *RELAXED, "--quiet", "--replica", f"a={liar}",
+                                    "--tokenizer", folder, "--template", folder, "--verify")
+            eq(done.status, status, done.err + done.out)
+            check = check_of(done)
+            if answer:
+                eq((check["figure"], check["ok"]), (1, False))
+                has(check["note"], "4 of 4 prompts have another number of tokens on the server, by up to 2")
+                eq(done.summary["parity"]["counts"][0]["first"]["turn"], 1)
+                has(done.report(), "DIFFERS in 4 of 4 prompts")
+            else:
+                has(check["note"], "the counts of 4 prompts are equal")
+
+
+def test_without_preflight_it_is_not_proven(work):
+    with fleet(work) as url, Liar(url) as liar:
+        done = run(work, "--replica", f"a={liar}", "--tokenizer", "bytes", "--no-preflight", "--model", "sim-model")
+    eq(done.status, 0, done.err)
+    eq(check_of(done)["figure"], None)
+    has(check_of(done)["note"], "not proven (--no-preflight)")
+    eq(done.run["parity"], None)
+
+
+def test_a_run_asks_once_for_each_server(work):
+    asked = []
+    with fleet(work) as url, Liar(url, lambda path, _: asked.append(path)) as liar:
+        run(work, "--replica", f"a={liar}", "--tokenizer", "bytes")
+    eq(asked[0], "/tokenize")
+    eq(asked.count("/tokenize"), 1)
+    eq(set(asked[1:]), {"/v1/chat/completions"})
+
+
+def test_a_tokenizer_that_was_only_assumed_is_dropped(work):
+    """A simulated server that was started with another tokenizer, and nobody told."""
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url:
+        done = run(work, "--replica", f"a={url}")
+    eq(done.status, 0, done.err)
+    has(done.err, "do not count bytes")
+    has(check_of(done)["note"], "the servers' tokenizer is not known")
+    eq(done.run["fleet"]["tokenizer"], None)
+    eq(done.rows[0]["output_tokens_local"], None)
+
+
+main(globals())
