@@ -8,8 +8,8 @@ local parity = {}
 
 local MARK = { equal = "✓", count = "≈", differs = "✗", refused = "✓" }
 local SAID = {
-  equal = "equal ids", count = "equal counts (no ids to be had)", differs = "DIFFERS", refused = "both refuse it",
-  skipped = "not compared", error = "not compared", unknown = "not compared",
+  equal = "equal ids", count = "equal counts (no ids to be had)", differs = "DIFFERS",
+  refused = "both refuse it", skipped = "not compared", error = "not compared", unknown = "not compared",
 }
 
 local function verdict_words(case)
@@ -44,7 +44,8 @@ function parity.rows(list)
 end
 
 local function side(name, id, shown)
-  return ("%s %s  %s"):format(name, num(id) and ("token %d"):format(id) or "(ended)", clean(text(shown) or ""))
+  local token = num(id) and ("token %d"):format(id) or "(ended)"
+  return ("%s %s  %s"):format(name, token, clean(text(shown) or ""))
 end
 
 local STRENGTH = { exact = "tried: ", count = "tried, by count: ", partial = "tried, part of it: " }
@@ -55,10 +56,10 @@ local function why_lines(case)
     lines[#lines + 1] = clean(case.reason)
   end
   if type(difference) == "table" and num(difference.index) then
-    lines[#lines + 1] = difference.index == 0 and "they differ from the first token on"
-      or difference.index == 1 and "the first token is equal; then, behind " .. clean(text(difference.before) or "")
-      or ("the first %s tokens are equal; then, behind %s"):format(count(difference.index),
-        clean(text(difference.before) or ""))
+    local n, before = difference.index, clean(text(difference.before) or "")
+    lines[#lines + 1] = n == 0 and "they differ from the first token on"
+      or n == 1 and "the first token is equal; then, behind " .. before
+      or ("the first %s tokens are equal; then, behind %s"):format(count(n), before)
     lines[#lines + 1] = side("here  ", difference.local_id, difference["local"])
     lines[#lines + 1] = side("server", difference.server_id, difference.server)
     if difference.same_text == true then
@@ -94,8 +95,8 @@ function parity.findings(list)
           seen.more[#seen.more + 1] = name
         else
           seen = {
-            title = ("%s, %s: %s"):format(clean(entry.server or "?"), clean(text(entry.renderer) or "no renderer"),
-              name),
+            title = ("%s, %s: %s"):format(clean(entry.server or "?"),
+              clean(text(entry.renderer) or "no renderer"), name),
             lines = why_lines(case), more = {},
           }
           by_causes[key] = seen
@@ -184,8 +185,9 @@ function parity.section(summary)
   end
   for _, c in ipairs(object(p.counts)) do
     if (num(c.differ) or 0) > 0 then
-      section.rows[#section.rows + 1] = { { MARK.differs, mark = "bad" }, text(c.arm) or "all", "", "whole run",
-        "usage", "", "", ("DIFFERS in %s of %s prompts"):format(count(c.differ), count(c.compared)) }
+      section.rows[#section.rows + 1] = { { MARK.differs, mark = "bad" }, text(c.arm) or "all", "",
+        "whole run", "usage", "", "",
+        ("DIFFERS in %s of %s prompts"):format(count(c.differ), count(c.compared)) }
       section.notes[#section.notes + 1] = count_note(c)
     end
   end
@@ -195,7 +197,7 @@ end
 local END = {
   equal = "Equal: the server makes the same token ids of everything that was compared.",
   count = "Equal counts: no server gave ids, so only the numbers of tokens were compared.",
-  differs = "DIFFERS: figures about prefixes and caches made with this tokenizer and template would be wrong.",
+  differs = "DIFFERS: figures about prefixes and caches with this tokenizer and template would be wrong.",
   unknown = "Not proven: nothing could be compared.",
 }
 

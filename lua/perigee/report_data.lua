@@ -65,9 +65,9 @@ local ADVICE = {
       .. "given twice, or the policy never chooses it. route.round_robin() uses all; --limit "
       .. "idle_replica=N allows N." },
   { checks = { "token_parity", "usage_vs_local" },
-    text = "The server makes other tokens of a prompt than --tokenizer and --template do here, so nothing that "
-      .. "is said of prefixes and caches on this side holds. `perigee parity` with the same options tries more "
-      .. "requests and says why; without --tokenizer tokens are counted by the server alone." },
+    text = "The server makes other tokens of a prompt than --tokenizer and --template do here, so nothing "
+      .. "that is said of prefixes and caches on this side holds. `perigee parity` with the same options "
+      .. "tries more requests and says why; without --tokenizer tokens are counted by the server alone." },
   { checks = { "incomplete_requests", "incomplete_sessions" },
     text = "What is slowest never ended, so the figures are too good. A longer drain (`drain` in the plan) "
       .. "lets it end, a timeout makes a request that hangs a failure, which is counted; the rows "

@@ -127,7 +127,8 @@ function words.scale_for(unit, size)
   return 1, unit or ""
 end
 
-local COUNTS = { replicas = true, servers = true, sessions = true, workers = true, tokens = true, times = true }
+local COUNTS = { replicas = true, servers = true, sessions = true, workers = true, tokens = true,
+  times = true }
 
 -- One quantity with its unit: "412 ms", "97.3 %", "12.5 tokens/s".
 function words.quantity(x, unit)

@@ -35,9 +35,8 @@ static const struct options_spec specs[] = {
     {"--precise", NULL, OPTIONS_FLAG, AT(precise),
      "spin for the last 50 us before each due time (uses the whole core)"},
     {"--verify", NULL, OPTIONS_FLAG, AT(verify),
-     "count the tokens of each chat prompt on this side too (prompt_tokens_local): needs "
-     "--tokenizer "
-     "and --template"},
+     "count the tokens of each chat prompt on this side too (prompt_tokens_local) and hold them "
+     "against the server's: needs --tokenizer and --template"},
     {"--limit", "CHECK=VALUE", OPTIONS_LIST, AT(limits),
      "limit of a validity check, such as loop_lag_p99=50ms (a name that there is not lists all)"},
     {"--runaway", "TIME", OPTIONS_SECONDS, AT(runaway_s),
@@ -45,7 +44,8 @@ static const struct options_spec specs[] = {
     {"--max-users", "N", OPTIONS_COUNT, AT(max_users),
      "sessions of an open load that may be alive at once; more end the run (default 100000)"},
     {"--no-preflight", NULL, OPTIONS_FLAG, AT(no_preflight),
-     "start without asking each server for /v1/models first (needs --model)"},
+     "start without asking each server first for /v1/models (needs --model) and for the tokens of "
+     "one request (token_parity is then not proven)"},
     {"--no-kernel-stamps", NULL, OPTIONS_FLAG, AT(no_kernel_stamps),
      "take receive times from the loop alone"},
     {"--plan", NULL, OPTIONS_FLAG, AT(plan), "say what would run, and stop"},

@@ -1,4 +1,4 @@
-/* parity.c: `perigee parity`: do servers make the same token ids of a prompt as we do?
+/* paritycmd.c: `perigee parity`: do servers make the same token ids of a prompt as we do?
  *
  * Asks each server for the ids of a battery of requests (paritycheck.h), holds them against those
  * made here, and says what differs and why. */
