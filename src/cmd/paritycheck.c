@@ -187,9 +187,18 @@ static size_t list_questions(const struct paritycheck *check, const struct parit
   return m;
 }
 
-static struct parity_case *copy_cases(const struct paritycases *p) {
+/* The fleet's present is what its servers render with, where it is known (--now). */
+static struct pytime now_of(const struct fleet *fleet) {
+  struct pytime now;
+  struct err err;
+  if (fleet->now && !pytime_parse(fleet->now, strlen(fleet->now), &now, &err))
+    return now;
+  return local_now();
+}
+
+static struct parity_case *copy_cases(const struct paritycases *p, const struct fleet *fleet) {
   struct parity_case *copy = mem_calloc(p->n ? p->n : 1, sizeof *copy);
-  struct pytime now = local_now();
+  struct pytime now = now_of(fleet);
   for (size_t i = 0; i < p->n; i++) {
     copy[i] = p->items[i];
     if (!copy[i].chat.has_now)
@@ -202,7 +211,7 @@ static struct parity_case *copy_cases(const struct paritycases *p) {
 static int ask_and_judge(const struct paritycheck *check, const struct paritycases *cases,
                          struct value *out, struct err *err) {
   const struct fleet *f = check->fleet;
-  struct parity_case *items = copy_cases(cases);
+  struct parity_case *items = copy_cases(cases, f);
   struct parity_question *questions = mem_calloc(cases->n + 2, sizeof *questions);
   size_t n_questions = list_questions(check, items, cases->n, questions);
   struct parity_server *servers = mem_calloc(f->n_replicas + 1, sizeof *servers);

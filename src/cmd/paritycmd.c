@@ -16,7 +16,6 @@
 #include "text/json.h"
 #include "text/tokenizer.h"
 
-#define SIM_START_NS (20 * NS_PER_S)
 #define FILE_MAX ((size_t)256 << 20)
 
 struct parity_options {
@@ -85,7 +84,6 @@ struct job {
   struct options_list args;
   struct fleet fleet;
   struct simchild sim;
-  bool has_sim;
   struct chattemplate **templates;
   size_t n_templates;
   struct paritycases cases;
@@ -153,38 +151,6 @@ static int add_own(struct job *j, struct err *err) {
 
 /* ---- with whom ---- */
 
-static int start_sim(struct job *j, struct err *err) {
-  char n[24];
-  const char *args[16];
-  size_t k = 0;
-  snprintf(n, sizeof n, "%lld", (long long)j->o.sim);
-  args[k++] = "--replicas";
-  args[k++] = n;
-  const char *const words[][2] = {{"--model", j->fleet.model},
-                                  {"--tokenizer", j->fleet.tokenizer},
-                                  {"--family", j->fleet.family},
-                                  {"--template", j->fleet.template}};
-  for (size_t i = 0; i < ARRAY_LEN(words); i++)
-    if (words[i][1]) {
-      args[k++] = words[i][0];
-      args[k++] = words[i][1];
-    }
-  args[k] = NULL;
-  int rc = simchild_start(&j->sim, args, SIM_START_NS, err);
-  if (rc)
-    return rc;
-  j->has_sim = true;
-  const struct value *replicas = value_get(&j->sim.announce, "replicas");
-  for (size_t i = 0; i < value_count(replicas) && !rc; i++) {
-    const struct value *r = value_at(replicas, i);
-    char text[256];
-    snprintf(text, sizeof text, "%s=%s", value_to_string(value_get(r, "id")),
-             value_to_string(value_get(r, "url")));
-    rc = fleet_add_replica(&j->fleet, text, err);
-  }
-  return rc;
-}
-
 /* Options that make no sense together, and the fleet they describe; ERR_INVALID is wrong usage. */
 static int find_fleet(struct job *j, struct err *err) {
   int rc = fleet_options_build(&j->o.fleet, &j->fleet, err);
@@ -204,7 +170,7 @@ static int find_fleet(struct job *j, struct err *err) {
 }
 
 static int need_tokenizer(struct job *j, struct err *err) {
-  if (!j->fleet.tokenizer) /* a simulated server says so itself, and probe_fleet has heard it */
+  if (!j->fleet.tokenizer) /* a simulated server says so itself, and probe_models has heard it */
     return err_set(err, ERR_INVALID,
                    "--tokenizer is needed: the model's tokenizer.json or its folder, a rank file, "
                    "qwen3, bytes, ...");
@@ -264,9 +230,10 @@ static int run(struct job *j, struct err *err) {
     return cmd_fail("parity", err->code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILED, err);
   if (http_global_init(err))
     return cmd_fail("parity", EXIT_FAILED, err);
-  if (j->o.sim && start_sim(j, err))
-    return cmd_fail("parity", EXIT_FAILED, err);
-  if (probe_fleet(&j->fleet, err))
+  struct simchild_fleet wish = {.replicas = j->o.sim};
+  if (j->o.sim && simchild_start_fleet(&j->sim, &wish, &j->fleet, err))
+    return cmd_fail("parity", err->code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILED, err);
+  if (probe_models(&j->fleet, err))
     return cmd_fail("parity", EXIT_FAILED, err);
   if (need_tokenizer(j, err))
     return cmd_fail("parity", EXIT_USAGE, err);
@@ -281,7 +248,7 @@ int cmd_parity(int argc, char **argv) {
   char how[80];
   int rc = options_parse(&command, argc, argv, &j.o, &j.args, &err);
   int status = rc == 1 ? 0 : rc ? cmd_fail("parity", EXIT_USAGE, &err) : run(&j, &err);
-  if (j.has_sim)
+  if (j.sim.pid)
     simchild_stop(&j.sim, how, sizeof how);
   for (size_t i = 0; i < j.n_templates; i++)
     chattemplate_delete(j.templates[i]);

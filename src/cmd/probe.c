@@ -69,16 +69,16 @@ static bool same_text(const char *a, const char *b) {
   return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* The server's tokenizer becomes the fleet's, or is the one that was given. */
+/* The server's tokenizer becomes the fleet's, or is the one that was given (`strict`). */
 static int take_tokenizer(struct fleet *fleet, const char *url, const struct value *own,
-                          struct err *err) {
+                          bool strict, struct err *err) {
   const char *name = value_to_string(value_get(own, "tokenizer"));
   const char *family = value_to_string(value_get(own, "tokenizer_family"));
   const char *hash = value_to_string(value_get(own, "tokenizer_hash"));
   char here[20];
   struct err why = {0};
   bool given = fleet->tokenizer != NULL;
-  if (!name) /* an older one: nothing is known, and nothing is counted */
+  if (!name || (given && !strict)) /* no name: an older one, nothing is known nor counted */
     return 0;
   if (!given) {
     fleet->tokenizer = mem_strdup(name);
@@ -105,7 +105,7 @@ static int take_tokenizer(struct fleet *fleet, const char *url, const struct val
 }
 
 /* The server's template, where it is found here and is the same; a given one must be. */
-static int take_template(struct fleet *fleet, const char *url, const struct value *own,
+static int take_template(struct fleet *fleet, const char *url, const struct value *own, bool strict,
                          struct err *err) {
   const char *name = value_to_string(value_get(own, "template"));
   const char *hash = value_to_string(value_get(own, "template_hash"));
@@ -113,7 +113,7 @@ static int take_template(struct fleet *fleet, const char *url, const struct valu
   struct chattemplate *t;
   struct err why = {0};
   char here[20];
-  if (!name || (!given && !hash)) /* the fleet's own */
+  if (!name || (!given && !hash) || (given && !strict)) /* no hash: the fleet's own */
     return 0;
   int rc = chattemplate_load(given ? given : name, fleet->tokenizer, &t, &why);
   if (rc && given)
@@ -150,12 +150,12 @@ static int take_block_size(struct fleet *fleet, const char *url, const struct va
 
 /* perigee sim says of itself what it is: the report must tell, and this side counts as it does. */
 static int take_simulated(struct fleet *fleet, const char *url, const struct value *own,
-                          struct err *err) {
+                          bool strict, struct err *err) {
   const char *now = value_to_string(value_get(own, "now"));
-  int rc = take_tokenizer(fleet, url, own, err);
+  int rc = take_tokenizer(fleet, url, own, strict, err);
   if (!rc)
-    rc = take_template(fleet, url, own, err);
-  if (!rc)
+    rc = take_template(fleet, url, own, strict, err);
+  if (!rc && strict)
     rc = take_block_size(fleet, url, own, err);
   if (now && !fleet->now)
     fleet->now = mem_strdup(now);
@@ -176,7 +176,8 @@ static int take_model(struct fleet *fleet, const char *url, const struct models 
   return 0;
 }
 
-static int judge(struct fleet *fleet, const struct ask *asks, size_t n, struct err *err) {
+static int judge(struct fleet *fleet, const struct ask *asks, size_t n, bool strict,
+                 struct err *err) {
   for (size_t i = 0; i < n; i++)
     if (asks[i].request.status == 0) {
       int code = asks[i].request.error == SAMPLE_TLS       ? ERR_TLS
@@ -192,7 +193,7 @@ static int judge(struct fleet *fleet, const struct ask *asks, size_t n, struct e
     simulated = simulated && m.simulated;
     rc = take_model(fleet, url, &m, given, err);
     if (!rc && m.simulated)
-      rc = take_simulated(fleet, url, m.simulated, err);
+      rc = take_simulated(fleet, url, m.simulated, strict, err);
     value_free(&m.answer);
   }
   if (rc)
@@ -234,7 +235,7 @@ static int ask_all(const struct fleet *fleet, struct http_client *client, struct
   return 0;
 }
 
-int probe_fleet(struct fleet *fleet, struct err *err) {
+static int probe(struct fleet *fleet, bool strict, struct err *err) {
   size_t n = fleet->gateway ? 1 : fleet->n_replicas;
   assert(n > 0);
   struct probe probe = {.loop = loop_new(err)};
@@ -253,7 +254,7 @@ int probe_fleet(struct fleet *fleet, struct err *err) {
   rc = ask_all(fleet, client, asks, n, err);
   if (!rc) {
     loop_run(probe.loop);
-    rc = judge(fleet, asks, n, err);
+    rc = judge(fleet, asks, n, strict, err);
   }
   for (size_t i = 0; i < n; i++) {
     if (asks[i].started && !asks[i].over)
@@ -266,4 +267,12 @@ out:
   mem_free(asks);
   loop_delete(probe.loop);
   return rc;
+}
+
+int probe_fleet(struct fleet *fleet, struct err *err) {
+  return probe(fleet, true, err);
+}
+
+int probe_models(struct fleet *fleet, struct err *err) {
+  return probe(fleet, false, err);
 }

@@ -14,5 +14,8 @@
  * fleet->model is NULL it becomes the first model that an answer lists; none listed: ERR_NOT_FOUND
  * with the hint --model. */
 NODISCARD int probe_fleet(struct fleet *fleet, struct err *err);
+/* The same, but a tokenizer and a template that were given stay, whatever simulated servers say of
+ * theirs: for those who want to see the difference. */
+NODISCARD int probe_models(struct fleet *fleet, struct err *err);
 
 #endif

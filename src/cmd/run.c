@@ -336,13 +336,11 @@ static int prepare(struct runjob *job, struct err *err) {
   int rc = own ? start_sim(job, err) : 0;
   if (rc)
     return cmd_fail("run", rc == ERR_INVALID ? EXIT_USAGE : 1, err);
-  bool assumed = !own && !job->fleet.tokenizer;
   if (!own && !job->options.no_preflight && probe_fleet(&job->fleet, err))
     return cmd_fail("run", 1, err);
   if (check_verify(&job->fleet, err))
     return cmd_fail("run", EXIT_USAGE, err);
-  if (fleet_load_tokens(&job->fleet, err) || runparity_check(job, assumed, err) ||
-      open_results(job, err))
+  if (fleet_load_tokens(&job->fleet, err) || runparity_check(job, err) || open_results(job, err))
     return cmd_fail("run", 1, err);
   return -1;
 }

@@ -62,10 +62,9 @@ struct value runinfo_value(const struct runjob *job);
 void runinfo_print_plan(const struct runjob *job);
 
 /* ---- runparity.c ---- */
-/* Compares the tokens of one request with each server, per arm and renderer, into job->parity. A
- * tokenizer that was only `assumed` (of a server that says it is simulated) is dropped when it is
- * not the server's. Errors: a template that cannot be used. */
-NODISCARD int runparity_check(struct runjob *job, bool assumed, struct err *err);
+/* Compares the tokens of one request with each server, per arm and renderer, into job->parity.
+ * Errors: a template that cannot be used. */
+NODISCARD int runparity_check(struct runjob *job, struct err *err);
 
 /* ---- runend.c ---- */
 /* Summary, expectations, outcome, files, what is printed. Returns the exit status. */

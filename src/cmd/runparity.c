@@ -6,10 +6,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
 #include "cmd/paritycheck.h"
 #include "cmd/runjob.h"
-#include "text/tokens.h"
 
 /* The quick battery's case of one form. */
 static struct paritycases one_case(struct paritycases *quick, enum parity_form form) {
@@ -42,19 +40,7 @@ static const struct value *first_differing(const struct value *list) {
   return NULL;
 }
 
-static void drop_tokenizer(struct runjob *job) {
-  struct fleet *f = &job->fleet;
-  log_warn("the servers are simulated but do not count bytes: name their tokenizer with "
-           "--tokenizer, or tokens are counted by the server alone");
-  tokens_close(f->tokens);
-  f->tokens = NULL;
-  mem_free(f->tokenizer);
-  f->tokenizer = NULL;
-  value_free(&job->parity);
-  job->parity_missing = "the servers' tokenizer is not known (--tokenizer)";
-}
-
-int runparity_check(struct runjob *job, bool assumed, struct err *err) {
+int runparity_check(struct runjob *job, struct err *err) {
   if (!job->fleet.tokens)
     job->parity_missing = "no tokenizer is named (--tokenizer)";
   else if (job->options.no_preflight)
@@ -64,9 +50,7 @@ int runparity_check(struct runjob *job, bool assumed, struct err *err) {
   job->parity = value_array();
   int rc = compare(&job->fleet, NULL, &job->parity, err);
   const struct value *worst = rc ? NULL : first_differing(&job->parity);
-  if (worst && assumed)
-    drop_tokenizer(job);
-  else if (worst)
+  if (worst)
     log_warn("tokens differ from the server's, and the run will not be valid: `perigee parity` "
              "says why server=%s",
              value_to_string(value_get(worst, "server")));
