@@ -134,7 +134,7 @@ static void on_wake(uv_async_t *handle) {
   loop_touch(handle->loop->data);
 }
 
-static void on_tick(uv_poll_t *handle, int status, int events) {
+void loop_on_tick(uv_poll_t *handle, int status, int events) {
   (void)status;
   (void)events;
   struct loop *loop = handle->loop->data;
@@ -157,18 +157,21 @@ static void end_wakeup(struct loop *loop, uint64_t now) {
     loop->probe.wakeup_busy(loop->probe.user, busy);
 }
 
-static void before_poll(uv_prepare_t *handle) {
-  struct loop *loop = handle->loop->data;
+/* Ends the wake-up before; returns whether the poll may block. */
+static bool settle(struct loop *loop) {
   uint64_t now = clock_ns();
   end_wakeup(loop, now);
   bool block = timers_arm(&loop->timers, now);
-  if (loop->ready.next != &loop->ready || loop->again)
-    block = false;
-  if (block)
+  loop->stale = loop->polling = true;
+  return block && loop->ready.next == &loop->ready && !loop->again && !loop->stop;
+}
+
+void loop_before_poll(uv_prepare_t *handle) {
+  struct loop *loop = handle->loop->data;
+  if (settle(loop))
     uv_idle_stop(&loop->spin);
   else
     uv_idle_start(&loop->spin, on_spin);
-  loop->stale = loop->polling = true;
 }
 
 static void run_idle(struct loop *loop) {
@@ -180,8 +183,7 @@ static void run_idle(struct loop *loop) {
     loop->again = loop->idle(loop->idle_user);
 }
 
-static void after_poll(uv_check_t *handle) {
-  struct loop *loop = handle->loop->data;
+static void work(struct loop *loop) {
   loop->polling = false;
   loop_touch(loop);
   if (loop->now_ns - loop->offset_at_ns > OFFSET_AGE_NS)
@@ -193,17 +195,31 @@ static void after_poll(uv_check_t *handle) {
   run_idle(loop);
 }
 
+void loop_after_poll(uv_check_t *handle) {
+  work(handle->loop->data);
+}
+
 void loop_run(struct loop *loop) {
   assert(!loop->running);
   loop->running = true;
   loop->now_ns = loop->woke_ns = clock_ns();
-  uv_run(&loop->uv, UV_RUN_DEFAULT);
+  while (!loop->stop) {
+    uv_idle_stop(&loop->spin); /* a turn that finds it active does not wait, whatever comes */
+    if (loopfd_direct(loop)) {
+      loopfd_poll(loop, settle(loop));
+      work(loop);
+    } else {
+      uv_run(&loop->uv, UV_RUN_ONCE);
+    }
+  }
+  loop->stop = false;
+  loopfd_leave(loop);
   end_wakeup(loop, clock_ns());
   loop->running = false;
 }
 
 void loop_stop(struct loop *loop) {
-  uv_stop(&loop->uv);
+  loop->stop = true;
 }
 
 struct uv_loop_s *loop_uv(struct loop *loop) {
@@ -257,14 +273,14 @@ struct loop *loop_new(struct err *err) {
   if (!rc)
     rc = uv_poll_init(&loop->uv, &loop->tick, loop->timers.fd);
   if (!rc)
-    rc = uv_poll_start(&loop->tick, UV_READABLE, on_tick);
+    rc = uv_poll_start(&loop->tick, UV_READABLE, loop_on_tick);
   if (!rc)
     rc = loopfd_start(loop);
   assert(rc == 0); /* uv_loop_init has an async of its own, so these ask for nothing new */
   uv_prepare_init(&loop->uv, &loop->prepare);
-  uv_prepare_start(&loop->prepare, before_poll);
+  uv_prepare_start(&loop->prepare, loop_before_poll);
   uv_check_init(&loop->uv, &loop->check);
-  uv_check_start(&loop->check, after_poll);
+  uv_check_start(&loop->check, loop_after_poll);
   uv_idle_init(&loop->uv, &loop->spin);
   ring_init(&loop->ready);
   loop->now_ns = loop->stats.started_ns = clock_ns();

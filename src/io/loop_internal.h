@@ -1,7 +1,11 @@
 /* loop_internal.h: what loop.c, timers.c and loopfd.c share; nobody else includes it.
  *
- * One wake-up is one turn of uv_run: prepare (before_poll) decides whether the poll may block, the
- * poll runs phase one, check (after_poll) runs phases two and three. */
+ * A wake-up is one of two kinds. As long as libuv has work of its own (servers, signals, a name
+ * that is looked up), it is one turn of uv_run: prepare (before_poll) decides whether the poll may
+ * block, the poll runs phase one, check (after_poll) runs phases two and three, and all loop_fd
+ * stand behind one descriptor that libuv watches. Else, which is a client's life, the loop waits on
+ * that descriptor itself, which saves a system call and a half of every wake-up, and what libuv
+ * watches for us (wake-ups by other threads) stands behind one descriptor in it. */
 #ifndef IO_LOOP_INTERNAL_H
 #define IO_LOOP_INTERNAL_H
 
@@ -36,11 +40,12 @@ struct loop {
   uint64_t woke_ns; /* when this wake-up began */
   bool stale;       /* the poll may have returned since now_ns was read */
   bool worked;      /* this wake-up had something to do */
-  bool running, polling;
-  bool again; /* the idle function asked for another call */
+  bool running, polling, stop;
+  bool direct; /* the second kind */
+  bool again;  /* the idle function asked for another call */
 
-  int epoll;     /* of all loop_fd */
-  uv_poll_t fds; /* on it */
+  int epoll;     /* of all loop_fd; in direct wake-ups of the timerfd and libuv, too */
+  uv_poll_t fds; /* on it; not in direct wake-ups, nor `tick`, `prepare`, `check`, `spin` */
   struct epoll_event *events;
   struct loop_fd *all_fds;
   size_t n_fds, cap_events;
@@ -59,6 +64,11 @@ struct loop {
   struct loop_probe probe;
 };
 
+/* libuv's prepare and check around the poll, which direct wake-ups do without. */
+void loop_before_poll(uv_prepare_t *handle);
+void loop_after_poll(uv_check_t *handle);
+/* The timerfd is readable. */
+void loop_on_tick(uv_poll_t *handle, int status, int events);
 /* Takes the stamp of this wake-up unless it was taken, and returns it. */
 uint64_t loop_touch(struct loop *loop);
 
@@ -77,6 +87,12 @@ void timers_ticked(struct timers *t);
 NODISCARD int loopfd_init(struct loop *loop, struct err *err);
 NODISCARD int loopfd_start(struct loop *loop);
 void loopfd_free(struct loop *loop);
+/* Changes to direct wake-ups where they are possible, or back, and says which holds. */
+bool loopfd_direct(struct loop *loop);
+/* Changes back, whatever is possible. */
+void loopfd_leave(struct loop *loop);
+/* Phase one of a direct wake-up: waits, or only looks, and stamps. */
+void loopfd_poll(struct loop *loop, bool block);
 /* Logs those that are open. */
 void loopfd_name_open(const struct loop *loop);
 /* Phase two for descriptors. */

@@ -2,7 +2,8 @@
  *
  * They stand in an epoll of their own, which libuv watches. libuv's own poll asks again, up to 48
  * times, whenever 1,024 descriptors are ready at once, and those that wait for phase two are ready
- * every time: milliseconds a wake-up. Here all that is ready is asked for once. A loop_fd keeps its
+ * every time: milliseconds a wake-up. Here all that is ready is asked for once. In direct wake-ups
+ * (loop_internal.h) it is the other way round: libuv's epoll stands in ours. A loop_fd keeps its
  * place as long as the mask of wanted events stays the same, so a connection that is always wanted
  * for reading costs no system call between requests. */
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include "io/loop_internal.h"
 
 #define MIN_EVENTS 64
+#define OWN_EVENTS 2 /* of direct wake-ups: the timerfd, libuv */
 
 struct loop_fd {
   struct loop *loop;
@@ -80,6 +82,80 @@ int loopfd_start(struct loop *loop) {
   return rc ? rc : uv_poll_start(&loop->fds, UV_READABLE, on_poll);
 }
 
+/* ---- direct wake-ups ---- */
+
+/* What tells the loop's own two from a loop_fd: where they are. */
+static int add_own(struct loop *loop, int fd, void *tag) {
+  struct epoll_event e = {.events = EPOLLIN, .data.ptr = tag};
+  return epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &e);
+}
+
+static void resume_uv(struct loop *loop) {
+  int rc = uv_poll_start(&loop->tick, UV_READABLE, loop_on_tick);
+  if (!rc)
+    rc = uv_poll_start(&loop->fds, UV_READABLE, on_poll);
+  assert(rc == 0); /* it only notes them */
+  (void)rc;
+  uv_prepare_start(&loop->prepare, loop_before_poll);
+  uv_check_start(&loop->check, loop_after_poll);
+}
+
+/* Two epolls may not watch each other: one is let go of first. */
+static bool enter(struct loop *loop) {
+  uv_poll_stop(&loop->fds);
+  uv_poll_stop(&loop->tick);
+  uv_prepare_stop(&loop->prepare);
+  uv_check_stop(&loop->check);
+  loop->direct = add_own(loop, loop->timers.fd, &loop->tick) == 0;
+  if (loop->direct && add_own(loop, uv_backend_fd(&loop->uv), &loop->uv)) {
+    epoll_ctl(loop->epoll, EPOLL_CTL_DEL, loop->timers.fd, NULL);
+    loop->direct = false;
+  }
+  if (!loop->direct)
+    resume_uv(loop);
+  return loop->direct;
+}
+
+void loopfd_leave(struct loop *loop) {
+  if (!loop->direct)
+    return;
+  loop->direct = false;
+  epoll_ctl(loop->epoll, EPOLL_CTL_DEL, loop->timers.fd, NULL);
+  epoll_ctl(loop->epoll, EPOLL_CTL_DEL, uv_backend_fd(&loop->uv), NULL);
+  resume_uv(loop);
+}
+
+/* Whether libuv has nothing but our own handles, and nothing to do by itself: no name that was
+ * looked up, nothing to close, nothing noted that its epoll does not know yet. */
+static bool uv_is_quiet(const struct loop *loop) {
+  unsigned own = loop->direct ? 1 : 5; /* wake; tick, fds, prepare, check */
+  return loop->uv.active_handles == own && uv_backend_timeout(&loop->uv) < 0;
+}
+
+bool loopfd_direct(struct loop *loop) {
+  if (loop->n_fds && uv_is_quiet(loop))
+    return loop->direct || enter(loop);
+  loopfd_leave(loop);
+  return false;
+}
+
+void loopfd_poll(struct loop *loop, bool block) {
+  int n = epoll_wait(loop->epoll, loop->events, (int)loop->cap_events, block ? -1 : 0);
+  uint64_t stamp = loop_touch(loop);
+  bool uv = false;
+  for (int i = 0; i < n; i++) {
+    void *of = loop->events[i].data.ptr;
+    if (of == &loop->tick)
+      timers_ticked(&loop->timers);
+    else if (of == &loop->uv)
+      uv = true;
+    else
+      note(of, loop->events[i].events, stamp);
+  }
+  if (uv)
+    uv_run(&loop->uv, UV_RUN_NOWAIT);
+}
+
 void loopfd_free(struct loop *loop) {
   close(loop->epoll);
   mem_free(loop->events);
@@ -105,7 +181,7 @@ static void join(struct loop *loop, struct loop_fd *f) {
   if (f->all_next)
     f->all_next->all_prev = f;
   loop->all_fds = f;
-  if (++loop->n_fds <= loop->cap_events)
+  if (++loop->n_fds + OWN_EVENTS <= loop->cap_events)
     return;
   loop->cap_events *= 2;
   loop->events = mem_resize(loop->events, loop->cap_events, sizeof *loop->events);

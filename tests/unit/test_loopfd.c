@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "io/loop.h"
+#include "io/loop_internal.h"
 
 struct side {
   struct pair *pair;
@@ -349,6 +350,107 @@ static void a_number_can_be_used_again_at_once(void **state) {
   loop_delete(r.loop);
 }
 
+/* ---- both kinds of wake-up ---- */
+
+struct turns {
+  struct loop *loop;
+  struct loop_fd *f;
+  struct loop_timer timer;
+  struct loop_post post;
+  uv_timer_t guest; /* libuv has work of its own as long as it runs */
+  pthread_t thread;
+  int fds[2], fired;
+  char log[32];
+};
+
+/* Small letters: in a direct wake-up. */
+static void tell_turn(struct turns *t, char c) {
+  t->log[strlen(t->log)] = t->loop->direct ? c : (char)(c - 'a' + 'A');
+}
+
+static void *post_soon(void *arg) {
+  struct turns *t = arg;
+  clock_sleep_ns(2 * NS_PER_MS);
+  loop_post(t->loop, &t->post);
+  return NULL;
+}
+
+static void on_guest_gone(uv_handle_t *handle) {
+  struct turns *t = handle->data;
+  tell_turn(t, 'g');
+  loop_timer_set(t->loop, &t->timer, loop_now(t->loop) + NS_PER_MS);
+}
+
+static void on_guest(uv_timer_t *guest) {
+  struct turns *t = guest->data;
+  tell_turn(t, 'u');
+  assert_int_equal(write(t->fds[1], "x", 1), 1);
+}
+
+static void on_turn_post(struct loop_post *post) {
+  struct turns *t = CONTAINER_OF(post, struct turns, post);
+  tell_turn(t, 'p');
+  pthread_join(t->thread, NULL);
+  uv_timer_init(loop_uv(t->loop), &t->guest);
+  t->guest.data = t;
+  uv_timer_start(&t->guest, on_guest, 1, 0);
+}
+
+static void on_turn_fd(struct loop_fd *f, void *user, unsigned events, uint64_t stamp) {
+  (void)events;
+  (void)stamp;
+  struct turns *t = user;
+  char byte;
+  tell_turn(t, 'f');
+  assert_int_equal(read(loop_fd_number(f), &byte, 1), 1);
+  if (t->fired == 1) { /* the guest's timer has run out, which makes it inactive */
+    uv_close((uv_handle_t *)&t->guest, on_guest_gone);
+    return;
+  }
+  loop_stop(t->loop);
+}
+
+static void on_turn_timer(struct loop_timer *timer) {
+  struct turns *t = CONTAINER_OF(timer, struct turns, timer);
+  tell_turn(t, 't');
+  if (t->fired++ == 0)
+    pthread_create(&t->thread, NULL, post_soon, t);
+  else
+    assert_int_equal(write(t->fds[1], "y", 1), 1);
+}
+
+static void on_lone_timer(struct loop_timer *timer) {
+  struct turns *t = CONTAINER_OF(timer, struct turns, timer);
+  tell_turn(t, 'l');
+  loop_stop(t->loop);
+}
+
+/* The loop waits by itself while libuv has nothing to do, and with libuv while it has: timers,
+ * posts and descriptors wake it either way. */
+static void wakeups_are_direct_while_libuv_is_quiet(void **state) {
+  (void)state;
+  struct err err;
+  struct turns t = {.loop = loop_new(&err), .post.run = on_turn_post};
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, t.fds), 0);
+  loop_timer_init(&t.timer, on_turn_timer);
+  loop_timer_set(t.loop, &t.timer, loop_now(t.loop) + NS_PER_MS);
+  check_ok(loop_fd_open(t.loop, t.fds[0], LOOP_READ, on_turn_fd, &t, &t.f, &err), &err);
+  loop_run(t.loop);
+  assert_string_equal(t.log,
+                      "TpUfGtf"); /* the first turn tells libuv's epoll what it has only noted */
+  assert_false(t.loop->direct);   /* others may run libuv now */
+  loop_fd_close(t.f);
+  /* Without descriptors of ours it is libuv that waits. */
+  memset(t.log, 0, sizeof t.log);
+  loop_timer_set(t.loop, &t.timer, 1);
+  t.timer.fire = on_lone_timer;
+  loop_run(t.loop);
+  assert_string_equal(t.log, "L");
+  close(t.fds[0]);
+  close(t.fds[1]);
+  loop_delete(t.loop);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(stamps_come_before_callbacks),
@@ -359,6 +461,7 @@ int main(void) {
       cmocka_unit_test(an_error_is_told_as_ready_for_both),
       cmocka_unit_test(what_cannot_be_watched_is_an_error),
       cmocka_unit_test(a_number_can_be_used_again_at_once),
+      cmocka_unit_test(wakeups_are_direct_while_libuv_is_quiet),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
