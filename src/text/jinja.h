@@ -58,7 +58,8 @@ enum jflag {
 
 struct jv {
   uint8_t type, flags;
-  uint32_t len; /* of a str, in bytes */
+  uint16_t origin; /* how it is read again (jinja_trace.h); 0 but for what jeval_soft returns */
+  uint32_t len;    /* of a str, in bytes */
   union {
     bool b;
     int64_t i;
@@ -155,6 +156,7 @@ struct jmethod_def {
 
 struct jframe { /* the slots of one activation of a function scope */
   struct jframe *outer;
+  size_t n;
   struct jv slots[];
 };
 struct jmacro {
@@ -166,6 +168,7 @@ struct jmacro {
 /* Where text goes: straight to the caller's buffer, or kept as pieces of a string to be. */
 struct jout {
   struct buf *direct; /* NULL when kept */
+  struct jsync *sync; /* of a rendering that follows on another: what to write into */
   struct jv *pieces;
   size_t n, cap;
   size_t len;
@@ -174,6 +177,8 @@ struct jout {
 };
 
 struct jchunk;
+struct jmemo_run;
+struct jtrace;
 struct jst {
   const struct template *tpl;
   const struct jprogram *program;
@@ -195,6 +200,8 @@ struct jst {
   struct jv *globals;  /* by name id: what the context and the environment have */
   struct jv *exported; /* by name id: set at top level, goes before */
   struct jframe *frame;
+  struct jmemo_run *run; /* what earlier renderings left (jinja_memo.h); NULL: nothing */
+  struct jtrace *trace;  /* the round of a loop that is written down (jinja_trace.h); mostly NULL */
   struct bigint_memory big_memory;
   struct buf **bufs; /* a stack of buffers in use, the rest idle */
   size_t n_bufs, bufs_in_use;
@@ -394,7 +401,26 @@ struct jloop {
 };
 bool jloop_next(struct jst *st, struct jloop *l, struct jv *out);
 int64_t jloop_length(struct jst *st, struct jloop *l);
+enum jloop_what {
+  LOOP_INDEX0,
+  LOOP_INDEX,
+  LOOP_FIRST,
+  LOOP_LAST,
+  LOOP_LENGTH,
+  LOOP_DEPTH0,
+  LOOP_DEPTH,
+  LOOP_REVINDEX,
+  LOOP_REVINDEX0,
+  LOOP_PREVITEM,
+  LOOP_NEXTITEM,
+  LOOP_NOTHING
+};
+enum jloop_what jloop_what(const char *name, size_t len);
+struct jv jloop_get(struct jst *st, struct jloop *l, enum jloop_what what); /* not written down */
 struct jv jloop_attr(struct jst *st, struct jv loop, const char *name, size_t len);
+/* Whether a list iterator stands at its items one by one, so that jiter_skip may pass one over. */
+bool jiter_steps(const struct jiter *it);
+void jiter_skip(struct jiter *it, struct jloop *l, struct jv item); /* l: NULL when there is none */
 
 /* ---- attributes and calls (jinja_attr.c, jinja_call.c) */
 

@@ -133,6 +133,8 @@ struct jprogram {
 enum jflow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
 enum jflow jexec_all(struct jst *st, const struct jnodes *body);
 struct jv jeval(struct jst *st, const struct jnode *n);
+/* The same; the value may have an origin (jinja_trace.h), which the caller must heed. */
+struct jv jeval_soft(struct jst *st, const struct jnode *n);
 /* A call's value when its callee is known; `caller` (or J_MISSING) becomes a keyword argument. */
 struct jv jeval_call(struct jst *st, const struct jnode *n, struct jv callee, struct jv caller);
 void jeval_args(struct jst *st, const struct jnode *n, struct jv caller, struct jargs *out);

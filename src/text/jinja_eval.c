@@ -1,5 +1,5 @@
 /* jinja_eval.c: expressions of the bound tree, evaluated. */
-#include "text/jinja_ast.h"
+#include "text/jinja_trace.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,11 @@ static const struct jv MISSING = {.type = J_MISSING};
 
 static struct jv eval_name(struct jst *st, const struct jnode *n) {
   struct jv v = *jslot(st, n->ref);
-  return v.type == J_MISSING ? jundef_name(st, jstr(n->name->s, n->name->len)) : v;
+  if (v.type != J_MISSING)
+    return v;
+  struct jv none = jundef_name(st, jstr(n->name->s, n->name->len));
+  none.origin = v.origin;
+  return none;
 }
 
 static struct jv eval_items(struct jst *st, const struct jnode *n) {
@@ -44,10 +48,10 @@ static struct jv eval_concat(struct jst *st, const struct jnode *n) {
 }
 
 static struct jv eval_compare(struct jst *st, const struct jnode *n) {
-  struct jv left = jeval(st, n->a);
+  struct jv left = jeval_soft(st, n->a);
   for (size_t i = 0; i < n->list.n; i++) {
-    struct jv right = jeval(st, n->list.v[i]);
-    if (!jcompare(st, (enum jcmp)n->ops[i], left, right))
+    struct jv right = jeval_soft(st, n->list.v[i]);
+    if (!jsoft_compare(st, (enum jcmp)n->ops[i], left, right))
       return jbool(false);
     left = right;
   }
@@ -135,8 +139,14 @@ static struct jv eval_method(struct jst *st, const struct jnode *n) {
 }
 
 static struct jv eval_function(struct jst *st, const struct jnode *n) {
-  struct jv v = n->a ? jeval(st, n->a) : st->filter_input;
+  struct jv v = n->a ? jeval_soft(st, n->a) : st->filter_input;
   struct jargs args;
+  if (v.origin && st->trace && n->function) {
+    struct jv known = jsoft_function(st, v, n);
+    if (known.type != J_MISSING)
+      return known;
+  }
+  v = jfirm(st, v);
   jeval_args(st, n, MISSING, &args);
   st->line = n->line;
   if (v.type == J_STR)
@@ -149,12 +159,13 @@ static struct jv eval_function(struct jst *st, const struct jnode *n) {
 }
 
 static struct jv eval_item(struct jst *st, const struct jnode *n) {
-  struct jv obj = jeval(st, n->a);
+  struct jv obj = jeval_soft(st, n->a);
   if (n->b->kind != N_SLICE) {
-    struct jv key = jeval(st, n->b);
+    struct jv key = jeval_soft(st, n->b);
     st->line = n->line;
-    return jgetitem(st, obj, key);
+    return jsoft_item(st, obj, key, n);
   }
+  obj = jfirm(st, obj);
   struct jv start = n->b->a ? jeval(st, n->b->a) : jnone();
   struct jv stop = n->b->b ? jeval(st, n->b->b) : jnone();
   struct jv step = n->b->c ? jeval(st, n->b->c) : jnone();
@@ -165,10 +176,10 @@ static struct jv eval_item(struct jst *st, const struct jnode *n) {
 }
 
 static struct jv eval_condition(struct jst *st, const struct jnode *n) {
-  if (jtruth(st, jeval(st, n->a)))
-    return jeval(st, n->b);
+  if (jsoft_truth(st, jeval_soft(st, n->a)))
+    return jeval_soft(st, n->b);
   if (n->c)
-    return jeval(st, n->c);
+    return jeval_soft(st, n->c);
   struct buf *b = jbuf_open(st);
   buf_printf(b,
              "the inline if-expression on line %u evaluated to false and no else section was "
@@ -179,20 +190,20 @@ static struct jv eval_condition(struct jst *st, const struct jnode *n) {
 }
 
 static struct jv eval_attr(struct jst *st, const struct jnode *n) {
-  struct jv obj = jeval(st, n->a);
-  if (n->only_key && obj.type == J_JDICT) {
+  struct jv obj = jeval_soft(st, n->a);
+  if (n->only_key && obj.type == J_JDICT && !obj.origin) {
     const struct value *found = value_get_len(obj.u.json, n->value.u.s, n->value.len);
     if (found)
       return jfrom(found, st);
   }
   st->line = n->line;
-  return jgetattr(st, obj, n->value);
+  return jsoft_attr(st, obj, n);
 }
 
 static struct jv eval_binary(struct jst *st, const struct jnode *n) {
-  struct jv a = jeval(st, n->a), b = jeval(st, n->b);
+  struct jv a = jeval_soft(st, n->a), b = jeval_soft(st, n->b);
   st->line = n->line;
-  return jbinary(st, (enum jop)n->op, a, b);
+  return jsoft_binary(st, (enum jop)n->op, a, b);
 }
 
 static struct jv eval_node(struct jst *st, const struct jnode *n) {
@@ -217,13 +228,13 @@ static struct jv eval_node(struct jst *st, const struct jnode *n) {
   case N_COND:
     return eval_condition(st, n);
   case N_AND:
-    v = jeval(st, n->a);
-    return jtruth(st, v) ? jeval(st, n->b) : v;
+    v = jeval_soft(st, n->a);
+    return jsoft_truth(st, v) ? jeval_soft(st, n->b) : v;
   case N_OR:
-    v = jeval(st, n->a);
-    return jtruth(st, v) ? v : jeval(st, n->b);
+    v = jeval_soft(st, n->a);
+    return jsoft_truth(st, v) ? v : jeval_soft(st, n->b);
   case N_NOT:
-    return jbool(!jtruth(st, jeval(st, n->a)));
+    return jbool(!jsoft_truth(st, jeval_soft(st, n->a)));
   case N_NEG:
     return jnegate(st, jeval(st, n->a));
   case N_POS:
@@ -245,7 +256,7 @@ static struct jv written(struct jst *st, const struct jnode *n, struct jv v) {
   return v;
 }
 
-struct jv jeval(struct jst *st, const struct jnode *n) {
+struct jv jeval_soft(struct jst *st, const struct jnode *n) {
   if (n->kind == N_CONST)
     return written(st, n, n->value);
   if (n->kind == N_NAME)
@@ -255,4 +266,8 @@ struct jv jeval(struct jst *st, const struct jnode *n) {
   struct jv v = eval_node(st, n);
   jleave(st);
   return written(st, n, v);
+}
+
+struct jv jeval(struct jst *st, const struct jnode *n) {
+  return jfirm(st, jeval_soft(st, n));
 }

@@ -1,5 +1,5 @@
 /* jinja_exec.c: statements of the bound tree, executed. */
-#include "text/jinja_ast.h"
+#include "text/jinja_trace.h"
 
 #include <string.h>
 
@@ -8,6 +8,7 @@ static const struct jv MISSING = {.type = J_MISSING};
 struct jframe *jframe_new(struct jst *st, const struct jscope_fn *fn, struct jframe *outer) {
   struct jframe *f = jalloc(st, sizeof *f + fn->n_slots * sizeof f->slots[0]);
   f->outer = outer;
+  f->n = fn->n_slots;
   memset(f->slots, 0, fn->n_slots * sizeof f->slots[0]); /* J_MISSING is 0 */
   return f;
 }
@@ -62,6 +63,8 @@ void jassign(struct jst *st, const struct jnode *target, struct jv v) {
       st->exported[target->name->id] = v;
     break;
   case N_NSREF:
+    if (st->trace)
+      jtrace_set(st, *jslot(st, target->ref), target->value, v);
     jdict_set(st, jslot(st, target->ref)->u.dict, target->value, v);
     break;
   default:
@@ -79,7 +82,7 @@ static void need_namespaces(struct jst *st, const struct jnode *target) {
 
 static void exec_set(struct jst *st, const struct jnode *n) {
   need_namespaces(st, n->a);
-  struct jv v = jeval(st, n->b);
+  struct jv v = n->a->kind == N_NAME ? jeval_soft(st, n->b) : jeval(st, n->b);
   st->line = n->line;
   jassign(st, n->a, v);
 }
@@ -191,6 +194,40 @@ static enum jflow run_body(struct jst *st, const struct jnode *n, struct jv item
   return flow;
 }
 
+static struct jloop *loop_new(struct jst *st, const struct jnode *n, struct jv iterable,
+                              struct jiter *it, int64_t depth0, struct jframe *outer) {
+  struct jloop *l = jalloc(st, sizeof *l);
+  *l = (struct jloop){.iterable = iterable, .it = it, .index0 = -1, .depth0 = depth0};
+  l->length = -1;
+  l->node = n->recursive ? n : NULL;
+  l->outer = outer;
+  *jslot(st, n->ref) = MISSING;
+  return l;
+}
+
+/* All rounds, but those that are known from an earlier rendering. */
+static void run_rounds(struct jst *st, const struct jnode *n, struct jiter *it, struct jloop *l,
+                       struct jv iterable, bool *ended) {
+  struct jtrace *t = st->run ? jmemo_begin(st, n, iterable, it, l) : NULL;
+  enum jflow flow = FLOW_NEXT;
+  struct jv item;
+  while (flow != FLOW_BREAK) {
+    if (t && jmemo_skip(st, t, ended) == FLOW_BREAK)
+      break;
+    if (!(l ? jloop_next(st, l, &item) : jnext(st, it, &item)))
+      break;
+    if (l)
+      *jslot(st, n->ref) = (struct jv){.type = J_LOOP, .u.loop = l};
+    if (t)
+      jmemo_round(st, t, item);
+    flow = run_body(st, n, item, ended);
+    if (t)
+      jmemo_ran(st, t, flow);
+  }
+  if (t)
+    jmemo_end(st, t);
+}
+
 /* Runs the loop over `iterable`. Its else part runs unless one round came to its end: Jinja2 notes
  * that behind the body, where continue and break do not come. */
 static enum jflow run_loop(struct jst *st, const struct jnode *n, struct jv iterable,
@@ -198,25 +235,8 @@ static enum jflow run_loop(struct jst *st, const struct jnode *n, struct jv iter
   iterable = tested(st, n, iterable, outer);
   struct jiter *it = jiter_of(st, iterable);
   bool ended = false;
-  struct jv item;
-  if (n->extended) {
-    struct jloop *l = jalloc(st, sizeof *l);
-    *l = (struct jloop){.iterable = iterable, .it = it, .index0 = -1, .depth0 = depth0};
-    l->length = -1;
-    l->node = n->recursive ? n : NULL;
-    l->outer = outer;
-    struct jv value = {.type = J_LOOP, .u.loop = l};
-    *jslot(st, n->ref) = MISSING;
-    while (jloop_next(st, l, &item)) {
-      *jslot(st, n->ref) = value;
-      if (run_body(st, n, item, &ended) == FLOW_BREAK)
-        break;
-    }
-  } else {
-    while (jnext(st, it, &item))
-      if (run_body(st, n, item, &ended) == FLOW_BREAK)
-        break;
-  }
+  struct jloop *l = n->extended ? loop_new(st, n, iterable, it, depth0, outer) : NULL;
+  run_rounds(st, n, it, l, iterable, &ended);
   if (!n->recursive || n->orelse.n)
     jleave_scope(st, &n->loads);
   if (ended || !n->orelse.n)
@@ -261,11 +281,11 @@ static enum jflow exec_for(struct jst *st, const struct jnode *n) {
 /* ---- the other blocks */
 
 static enum jflow exec_if(struct jst *st, const struct jnode *n) {
-  if (jtruth(st, jeval(st, n->a)))
+  if (jsoft_truth(st, jeval_soft(st, n->a)))
     return jexec_all(st, &n->body);
   for (size_t i = 0; i < n->list.n; i++) {
     st->line = n->list.v[i]->line;
-    if (jtruth(st, jeval(st, n->list.v[i]->a)))
+    if (jsoft_truth(st, jeval_soft(st, n->list.v[i]->a)))
       return jexec_all(st, &n->list.v[i]->body);
   }
   return jexec_all(st, &n->orelse);

@@ -1,5 +1,6 @@
 /* jinja_iter.c: iterating over values, and what `loop` knows. */
 #include "text/jinja_ast.h"
+#include "text/jinja_trace.h"
 
 #include "text/pychar.h"
 
@@ -69,8 +70,15 @@ static bool next_in_range(struct jst *st, struct jiter *it, struct jv *out) {
   return true;
 }
 
+/* What is written down of a round must not read its own loop behind the trace's back. */
+static void unseen(struct jst *st, const struct jloop *l) {
+  if (st->trace && jtrace_is_loop(st->trace, l))
+    jtrace_give_up(st);
+}
+
 static bool next_of_loop(struct jst *st, struct jiter *it, struct jv *out) {
   struct jv pair[2] = {{.type = J_MISSING}, it->src};
+  unseen(st, it->src.u.loop);
   if (!jloop_next(st, it->src.u.loop, &pair[0]))
     return false;
   *out = jtuple(st, 2, pair);
@@ -127,6 +135,21 @@ struct jiter *jiter_of(struct jst *st, struct jv v) {
   return it;
 }
 
+bool jiter_steps(const struct jiter *it) {
+  return (it->next == next_item || it->next == next_in_range) && !it->done;
+}
+
+void jiter_skip(struct jiter *it, struct jloop *l, struct jv item) {
+  if (!l || l->after.type == J_MISSING)
+    it->pos++;
+  if (!l)
+    return;
+  l->after.type = J_MISSING;
+  l->index0++;
+  l->before = l->current;
+  l->current = item;
+}
+
 struct jlist *jcollect(struct jst *st, struct jv v) {
   struct jiter *it = jiter_of(st, v);
   struct jlist *l = jlist_new(st, jis_seq(v) ? jseq_len(v) : 0);
@@ -151,7 +174,7 @@ bool jloop_next(struct jst *st, struct jloop *l, struct jv *out) {
   return true;
 }
 
-int64_t jloop_length(struct jst *st, struct jloop *l) {
+static int64_t length_of(struct jst *st, struct jloop *l) {
   size_t n;
   if (l->length >= 0)
     return l->length;
@@ -165,45 +188,53 @@ int64_t jloop_length(struct jst *st, struct jloop *l) {
   return l->length;
 }
 
+int64_t jloop_length(struct jst *st, struct jloop *l) {
+  unseen(st, l);
+  return length_of(st, l);
+}
+
 static struct jv peek(struct jst *st, struct jloop *l) {
   if (l->after.type == J_MISSING && !jnext(st, l->it, &l->after))
     l->after.type = J_MISSING;
   return l->after;
 }
 
-struct jv jloop_attr(struct jst *st, struct jv loop, const char *name, size_t len) {
+enum jloop_what jloop_what(const char *name, size_t len) {
   static const char *const names[] = {"index0",    "index",    "first",   "last",
                                       "length",    "depth0",   "depth",   "revindex",
                                       "revindex0", "previtem", "nextitem"};
-  struct jloop *l = loop.u.loop;
   size_t which = 0, n = sizeof names / sizeof *names;
   while (which < n && !(strlen(names[which]) == len && !memcmp(names[which], name, len)))
     which++;
+  return (enum jloop_what)which;
+}
+
+struct jv jloop_get(struct jst *st, struct jloop *l, enum jloop_what what) {
   struct jv v;
-  switch (which) {
-  case 0:
+  switch (what) {
+  case LOOP_INDEX0:
     return jint(l->index0);
-  case 1:
+  case LOOP_INDEX:
     return jint(l->index0 + 1);
-  case 2:
+  case LOOP_FIRST:
     return jbool(l->index0 == 0);
-  case 3:
+  case LOOP_LAST:
     return jbool(peek(st, l).type == J_MISSING);
-  case 4:
-    return jint(jloop_length(st, l));
-  case 5:
+  case LOOP_LENGTH:
+    return jint(length_of(st, l));
+  case LOOP_DEPTH0:
     return jint(l->depth0);
-  case 6:
+  case LOOP_DEPTH:
     return jint(l->depth0 + 1);
-  case 7:
-    return jint(jloop_length(st, l) - l->index0);
-  case 8:
-    return jint(jloop_length(st, l) - l->index0 - 1);
-  case 9:
+  case LOOP_REVINDEX:
+    return jint(length_of(st, l) - l->index0);
+  case LOOP_REVINDEX0:
+    return jint(length_of(st, l) - l->index0 - 1);
+  case LOOP_PREVITEM:
     if (l->index0 == 0)
       return jundef_hint(st, "there is no previous item");
     return l->before;
-  case 10:
+  case LOOP_NEXTITEM:
     v = peek(st, l);
     return v.type == J_MISSING ? jundef_hint(st, "there is no next item") : v;
   default:
@@ -211,9 +242,17 @@ struct jv jloop_attr(struct jst *st, struct jv loop, const char *name, size_t le
   }
 }
 
+struct jv jloop_attr(struct jst *st, struct jv loop, const char *name, size_t len) {
+  enum jloop_what what = jloop_what(name, len);
+  if (what != LOOP_NOTHING)
+    unseen(st, loop.u.loop);
+  return jloop_get(st, loop.u.loop, what);
+}
+
 static struct jv loop_cycle(struct jst *st, struct jv self, const struct jargs *args) {
   if (args->n_kw)
     jraise(st, "TypeError", "LoopContext.cycle() got an unexpected keyword argument");
+  unseen(st, self.u.loop);
   if (args->n)
     return args->pos[(size_t)self.u.loop->index0 % args->n];
   jraise(st, "TypeError", "no items for cycling given");
@@ -221,6 +260,7 @@ static struct jv loop_cycle(struct jst *st, struct jv self, const struct jargs *
 
 static struct jv loop_changed(struct jst *st, struct jv self, const struct jargs *args) {
   struct jloop *l = self.u.loop;
+  unseen(st, l);
   struct jv value = jtuple(st, args->n, args->pos);
   if (l->changed.type == J_TUPLE && jequal(st, l->changed, value))
     return jbool(false);

@@ -3,7 +3,7 @@
  * The root writes into the caller's buffer. What a macro, a set block or a filter block writes is
  * kept as pieces: long strings by reference, short ones gathered, so that a message passes through
  * a macro without being copied there. */
-#include "text/jinja.h"
+#include "text/jinja_trace.h"
 
 #include <string.h>
 
@@ -31,8 +31,29 @@ static void flush(struct jst *st, struct jout *o) {
   o->tail_len = 0;
 }
 
+/* What is the same as before at its place is not copied. */
+void jsync_write(struct jst *st, struct jout *o, const char *s, size_t len) {
+  struct jsync *y = o->sync;
+  if (len > y->most - y->at)
+    jlimit(st, "the text is longer than %zu bytes", y->most);
+  if (!y->parted) {
+    size_t most = y->old_len - y->at < len ? y->old_len - y->at : len, same = most;
+    if (most && memcmp(y->old + y->at, s, most) != 0)
+      for (same = 0; y->old[y->at + same] == s[same];)
+        same++;
+    y->at += same;
+    s += same;
+    len -= same;
+    y->parted = len > 0;
+  }
+  buf_put(o->direct, s, len);
+  y->at += len;
+}
+
 static void write_direct(struct jst *st, struct jout *o, const char *s, size_t len) {
-  if (buf_add(o->direct, s, len) < 0)
+  if (o->sync)
+    jsync_write(st, o, s, len);
+  else if (buf_add(o->direct, s, len) < 0)
     jlimit(st, "the text is longer than %zu bytes", o->direct->max);
 }
 

@@ -2,12 +2,14 @@
 #include "text/template.h"
 
 #include "base/mem.h"
-#include "text/jinja_ast.h"
+#include "text/jinja_trace.h"
 #include "text/json.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 struct template {
+  atomic_uint refs;
   char *name;
   struct jchunk *chunks;
   struct jprogram *program;
@@ -80,6 +82,7 @@ int template_load(const char *source, size_t len, const char *name, struct templ
   if (valid != len)
     return err_set(err, ERR_INVALID, "template '%s': byte %zu is not UTF-8", name, valid);
   struct template *tpl = MEM_NEW(struct template);
+  atomic_init(&tpl->refs, 1);
   tpl->name = mem_strdup(name);
   int rc = parse(tpl, source, len, err);
   if (rc < 0) {
@@ -90,8 +93,14 @@ int template_load(const char *source, size_t len, const char *name, struct templ
   return 0;
 }
 
+struct template *template_ref(const struct template *tpl) {
+  struct template *own = (struct template *)(uintptr_t)tpl; /* all but the count is constant */
+  atomic_fetch_add(&own->refs, 1);
+  return own;
+}
+
 void template_delete(struct template *tpl) {
-  if (!tpl)
+  if (!tpl || atomic_fetch_sub(&tpl->refs, 1) != 1)
     return;
   jarena_free(tpl->chunks);
   mem_free(tpl->name);
@@ -110,6 +119,7 @@ struct job {
   const struct template_chat *chat;
   struct buf *out;
   size_t start;
+  struct jmemo_run *run; /* NULL: from nothing */
 };
 
 static bool is_array(const struct value *v) {
@@ -248,6 +258,21 @@ static void check_surrogates(struct jst *st, const char *s, size_t len) {
            valid);
 }
 
+/* The tail begins with a character: what of its first one is common comes into it. */
+static void begin_at_character(const struct job *job) {
+  struct jsync *y = &job->run->sync;
+  struct buf *tail = job->out;
+  size_t common = y->at - tail->len, more = 0;
+  if (!tail->len || ((unsigned char)*tail->data & 0xc0) != 0x80 || !common)
+    return;
+  do
+    more++;
+  while (more < 3 && more < common && ((unsigned char)y->old[common - more] & 0xc0) == 0x80);
+  buf_put(tail, y->old, more); /* room; what is there moves */
+  memmove(tail->data + more, tail->data, tail->len - more);
+  memcpy(tail->data, y->old + common - more, more);
+}
+
 static void render_work(struct jst *st, void *user) {
   const struct job *job = user;
   struct jv open_text = {.type = J_MISSING};
@@ -255,6 +280,8 @@ static void render_work(struct jst *st, void *user) {
   jrun(st);
   if (job->chat && job->chat->continue_final_message)
     cut_at_tag(st, open_text, job->out, job->start);
+  if (job->run)
+    begin_at_character(job);
   check_surrogates(st, job->out->data ? job->out->data + job->start : "",
                    job->out->len - job->start);
 }
@@ -270,6 +297,7 @@ static int render(const struct template *tpl, struct job *job, const struct temp
   if (!opts)
     opts = &defaults;
   state_init(&st, tpl, err);
+  st.run = job->run;
   st.has_now = opts->has_now;
   st.now = opts->now;
   st.tojson = opts->tojson;
@@ -279,6 +307,10 @@ static int render(const struct template *tpl, struct job *job, const struct temp
   size_t most = opts->max_output_bytes ? opts->max_output_bytes : DEFAULT_BYTES;
   if (most < max - start)
     out->max = start + most;
+  if (job->run) {
+    root.sync = &job->run->sync;
+    root.sync->most = most < max ? most : max;
+  }
   int rc = guard(&st, render_work, job);
   if (rc < 0 && out->data) {
     out->len = start;
@@ -296,6 +328,13 @@ int template_render(const struct template *tpl, const struct value *context,
   return render(tpl, &job, opts, out, err);
 }
 
+static void add_sources(struct job *job, const struct template_chat *chat) {
+  if (chat->special)
+    job->sources[job->n++] = chat->special;
+  if (chat->kwargs)
+    job->sources[job->n++] = chat->kwargs;
+}
+
 int template_render_chat(const struct template *tpl, const struct template_chat *chat,
                          const struct template_options *opts, struct buf *out, struct err *err) {
   struct job job = {.chat = chat};
@@ -307,11 +346,116 @@ int template_render_chat(const struct template *tpl, const struct template_chat 
                    tpl->name);
   if (chat->continue_final_message && !is_array(chat->messages))
     return err_set(err, ERR_INVALID, "template '%s': messages must be a list", tpl->name);
-  if (chat->special)
-    job.sources[job.n++] = chat->special;
-  if (chat->kwargs)
-    job.sources[job.n++] = chat->kwargs;
+  add_sources(&job, chat);
   return render(tpl, &job, opts, out, err);
+}
+
+/* ---- again */
+
+static bool same_text(const char *a, const char *b, size_t len) {
+  return !len || !memcmp(a, b, len);
+}
+
+/* Equal, down to the order of keys. */
+static bool same_value(const struct value *a, const struct value *b) {
+  if (a->kind != b->kind)
+    return false;
+  switch (a->kind) {
+  case VALUE_ARRAY:
+    if (a->u.array.n != b->u.array.n)
+      return false;
+    for (size_t i = 0; i < a->u.array.n; i++)
+      if (!same_value(&a->u.array.items[i], &b->u.array.items[i]))
+        return false;
+    return true;
+  case VALUE_OBJECT:
+    if (a->u.object.n != b->u.object.n)
+      return false;
+    for (size_t i = 0; i < a->u.object.n; i++) {
+      const struct value_pair *p = &a->u.object.pairs[i], *q = &b->u.object.pairs[i];
+      if (p->key_len != q->key_len || !same_text(p->key, q->key, p->key_len) ||
+          !same_value(&p->value, &q->value))
+        return false;
+    }
+    return true;
+  case VALUE_STRING:
+    return a->u.string.len == b->u.string.len &&
+           same_text(a->u.string.data, b->u.string.data, a->u.string.len);
+  default:
+    return value_equal(a, b);
+  }
+}
+
+static bool same_object(const struct value *kept, const struct value *now) {
+  return now ? same_value(kept, now) : kept->kind == VALUE_NULL;
+}
+
+static bool same_time(const struct pytime *a, const struct pytime *b) {
+  return a->year == b->year && a->month == b->month && a->day == b->day && a->hour == b->hour &&
+         a->minute == b->minute && a->second == b->second && a->microsecond == b->microsecond;
+}
+
+static void copy_object(struct value *kept, const struct value *now) {
+  value_free(kept);
+  *kept = now ? value_copy(now) : value_null();
+}
+
+/* Whether all but the messages is as it was; else the memo is made ready for what is now. */
+static void look_around(struct template_memo *m, const struct template *tpl,
+                        const struct template_grown *g, const struct template_options *opts) {
+  const struct template_chat *c = g->chat;
+  if (m->valid && m->tpl == tpl && m->len == g->old_len && m->tools_id == g->tools_id &&
+      m->has_tools == (c->tools != NULL) && m->add_generation_prompt == c->add_generation_prompt &&
+      m->has_now == opts->has_now && (!m->has_now || same_time(&m->now, &opts->now)) &&
+      same_object(&m->kwargs, c->kwargs) && same_object(&m->special, c->special))
+    return;
+  jmemo_forget(m, 0);
+  struct template *old = m->tpl;
+  m->tpl = template_ref(tpl);
+  template_delete(old);
+  m->tools_id = g->tools_id;
+  m->has_tools = c->tools != NULL;
+  m->add_generation_prompt = c->add_generation_prompt;
+  m->has_now = opts->has_now;
+  m->now = opts->now;
+  copy_object(&m->kwargs, c->kwargs);
+  copy_object(&m->special, c->special);
+}
+
+/* One that this rendering may change. */
+static struct template_memo *own_memo(struct template_memo **memo) {
+  if ((*memo)->refs > 1) {
+    struct template_memo *own = jmemo_clone(*memo);
+    (*memo)->refs--;
+    *memo = own;
+  }
+  return *memo;
+}
+
+int template_render_grown(const struct template *tpl, struct template_memo **memo,
+                          const struct template_grown *g, const struct template_options *opts,
+                          struct buf *tail, size_t *common, struct err *err) {
+  static const struct template_options defaults = {0};
+  struct template_memo *m = own_memo(memo);
+  struct jtrace trace = {.run = NULL};
+  struct jmemo_run run = {.memo = m,
+                          .messages = g->chat->messages,
+                          .tools = g->chat->tools,
+                          .ids = g->ids,
+                          .sync = {.old = g->old_len ? g->old : "", .old_len = g->old_len},
+                          .trace = &trace};
+  struct job job = {.chat = g->chat, .run = &run};
+  if (g->chat->continue_final_message)
+    return err_set(err, ERR_INVALID, "a conversation that goes on is not left open");
+  look_around(m, tpl, g, opts ? opts : &defaults);
+  add_sources(&job, g->chat);
+  int rc = render(tpl, &job, opts, tail, err);
+  jmemo_abandon(&run);
+  jmemo_forget(m, rc < 0 ? 0 : run.n_loops);
+  m->valid = rc == 0;
+  m->len = run.sync.at;
+  *common = m->len - tail->len;
+  return rc;
 }
 
 /* ---- reading */

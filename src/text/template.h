@@ -44,7 +44,9 @@ struct template_options {
  * has some: "template 'x' line 3: TemplateSyntaxError: Encountered unknown tag 'endif'.". */
 NODISCARD int template_load(const char *source, size_t len, const char *name, struct template **out,
                             struct err *err);
-/* NULL is allowed. */
+/* One more owner; each gives it back to template_delete. Any thread. */
+struct template *template_ref(const struct template *tpl);
+/* NULL is allowed. The last owner's call frees. */
 void template_delete(struct template *tpl);
 
 /* The name it was loaded with. */
@@ -74,6 +76,39 @@ struct template_chat {
 NODISCARD int template_render_chat(const struct template *tpl, const struct template_chat *chat,
                                    const struct template_options *opts, struct buf *out,
                                    struct err *err);
+
+/* ---- a conversation that is rendered again and again ----
+ *
+ * What the rounds of a template's loops over the messages depended on is remembered, so that the
+ * next rendering of the same conversation runs only those that would do something else now: the
+ * new messages, and the few before whose place in the conversation has changed. The text is the
+ * very text that template_render_chat makes, whatever the template does; what it does decides only
+ * how much is saved (tests/unit/test_jinja_memo.c counts it for all templates there are). One
+ * thread's; forks of a conversation share a memo until one of them goes on. */
+struct template_memo;
+struct template_memo *template_memo_new(void);
+struct template_memo *template_memo_ref(struct template_memo *memo); /* NULL is allowed */
+void template_memo_unref(struct template_memo *memo);                /* NULL is allowed */
+size_t template_memo_bytes(const struct template_memo *memo);        /* about */
+/* Rounds that were passed over, and that ran, so far. */
+void template_memo_stats(const struct template_memo *memo, uint64_t *skipped, uint64_t *ran);
+
+struct template_grown {
+  const struct template_chat *chat;
+  const uint64_t *ids; /* of each message, not 0: the same id says the same message, for good */
+  uint64_t tools_id;   /* likewise of the tools */
+  /* The text that the last rendering with this memo gave; nothing when there is none. */
+  const char *old;
+  size_t old_len;
+};
+
+/* Renders: the text is the first *common bytes of the old one, then what is appended to *tail
+ * (which is empty before, and after an error). `*memo` is made anew when others own it too. On
+ * error the memo has forgotten everything. Errors: those of template_render_chat. */
+NODISCARD int template_render_grown(const struct template *tpl, struct template_memo **memo,
+                                    const struct template_grown *grown,
+                                    const struct template_options *opts, struct buf *tail,
+                                    size_t *common, struct err *err);
 
 /* Reads the chat out of one JSON object with those fields (`messages, tools, special, kwargs,
  * add_generation_prompt, continue_final_message`): rows of fixtures/chat. A field of another type
