@@ -7,6 +7,7 @@
 #include "base/blob.h"
 #include "kv/blockhash_chain.h"
 #include "text/promptids.h"
+#include "text/template.h"
 #include "text/value.h"
 
 #define CONV_TOOLS_KEY 9 /* bytes of ,"tools": */
@@ -19,6 +20,7 @@ enum role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL };
 /* A message or the tools as a template sees them (text/chatmessages.h); shared by forks. */
 struct conv_prepared {
   uint32_t refs;
+  uint64_t id; /* its own in this Lua state, for good */
   struct value value;
 };
 struct message {
@@ -37,6 +39,16 @@ struct conv_hashing {
   size_t stable; /* leading ids that no change has touched since */
 };
 
+/* What the last rendering with a template left. All of a state's are in one list, the one used last
+ * in front, so that the oldest can go when they are too many. */
+struct conv_memos;
+struct conv_memo {
+  struct template_memo *memo; /* NULL: not in the list */
+  struct conv_memos *all;
+  struct conv_memo *newer, *older;
+  size_t bytes;
+};
+
 struct conv {
   struct blob *head;  /* {"model":"…","messages":[ */
   struct blob *tools; /* ,"tools":[…] or NULL */
@@ -47,8 +59,9 @@ struct conv {
   uint64_t answers; /* … together with how many assistant messages there were */
   /* the prompt of a renderer (convprompt.c) */
   struct conv_prepared *prepared_tools;
-  struct promptids prompt, sent; /* as it is, and as the last request had it */
-  uint64_t made_by;              /* the hash of the tokenizer whose ids are in `prompt` */
+  struct promptids prompt;
+  uint64_t made_by;      /* the hash of the tokenizer whose ids are in `prompt` */
+  struct conv_memo memo; /* of the rendering that `prompt` is from */
   bool has_sent;
   struct conv_hashing hashing;
 };

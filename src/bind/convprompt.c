@@ -21,7 +21,9 @@
 #include "text/json.h"
 
 #define MEMO_TYPE "perigee.prompt.memo"
-#define MEMO_BYTES ((size_t)8 << 20) /* of a Lua state */
+#define ROUNDS_TYPE "perigee.prompt.rounds"
+#define MEMO_BYTES ((size_t)8 << 20)    /* of a Lua state: sections of text … */
+#define ROUNDS_BYTES ((size_t)32 << 20) /* … and what templates did with messages */
 #define LOOSE_MARKS 3 /* special tokens at the end of a prompt that the next one may change */
 
 /* ---- what is kept ---- */
@@ -45,15 +47,85 @@ static void free_hashing(struct conv_hashing *h) {
   *h = (struct conv_hashing){0};
 }
 
+/* ---- what templates did with the messages ---- */
+
+/* A state's. */
+struct conv_memos {
+  struct conv_memo *newest, *oldest;
+  size_t bytes;
+  uint64_t ids;           /* given out to messages and tools */
+  struct value *messages; /* room for a rendering's list: borrowed items */
+  uint64_t *message_ids;
+  size_t cap;
+};
+
+static void memo_unlink(struct conv_memo *m) {
+  struct conv_memos *all = m->all;
+  if (!all)
+    return;
+  *(m->newer ? &m->newer->older : &all->newest) = m->older;
+  *(m->older ? &m->older->newer : &all->oldest) = m->newer;
+  all->bytes -= m->bytes;
+  m->all = NULL;
+  m->newer = m->older = NULL;
+  m->bytes = 0;
+}
+
+static void memo_forget(struct conv_memo *m) {
+  memo_unlink(m);
+  template_memo_unref(m->memo);
+  m->memo = NULL;
+}
+
+/* It was used just now: it becomes the newest, and the oldest go when all are too large. */
+static void memo_used(struct conv_memos *all, struct conv_memo *m) {
+  memo_unlink(m);
+  m->all = all;
+  m->bytes = template_memo_bytes(m->memo);
+  m->older = all->newest;
+  *(m->older ? &m->older->newer : &all->oldest) = m;
+  all->newest = m;
+  all->bytes += m->bytes;
+  while (all->bytes > ROUNDS_BYTES && all->oldest != m)
+    memo_forget(all->oldest);
+}
+
+static int memos_gc(lua_State *L) {
+  struct conv_memos *all = luaL_checkudata(L, 1, ROUNDS_TYPE);
+  while (all->oldest)
+    memo_forget(all->oldest);
+  mem_free(all->messages);
+  mem_free(all->message_ids);
+  *all = (struct conv_memos){.ids = all->ids};
+  return 0;
+}
+
+static MAY_RAISE struct conv_memos *memos_of(lua_State *L) {
+  static const char key;
+  static const luaL_Reg meta[] = {{"__gc", memos_gc}, {NULL, NULL}};
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) != LUA_TUSERDATA) {
+    lua_pop(L, 1);
+    bind_new_type(L, ROUNDS_TYPE, meta, NULL);
+    (void)bind_new_userdata(L, sizeof(struct conv_memos), ROUNDS_TYPE);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
+  }
+  struct conv_memos *all = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return all;
+}
+
 void conv_prompt_free(struct conv *c) {
+  memo_forget(&c->memo);
   promptids_free(&c->prompt);
-  promptids_free(&c->sent);
   free_hashing(&c->hashing);
 }
 
 void conv_prompt_fork(const struct conv *c, struct conv *f) {
   promptids_fork(&c->prompt, &f->prompt);
-  promptids_fork(&c->sent, &f->sent);
+  f->memo = (struct conv_memo){.memo = template_memo_ref(c->memo.memo)};
+  if (f->memo.memo)
+    memo_used(c->memo.all, &f->memo);
   f->has_sent = c->has_sent;
   f->made_by = c->made_by;
   f->hashing = c->hashing;
@@ -173,12 +245,17 @@ static void touched(struct conv *c) {
 
 /* ---- rendering ---- */
 
-static int prepare_message(struct conv *c, size_t i, struct err *err) {
+/* Takes the value over. */
+static struct conv_prepared *prepared_new(struct conv_memos *h, struct value v) {
+  struct conv_prepared *p = MEM_NEW(struct conv_prepared);
+  *p = (struct conv_prepared){.refs = 1, .id = ++h->ids, .value = v};
+  return p;
+}
+
+static int prepare_message(struct conv_memos *h, struct conv *c, size_t i, struct err *err) {
   struct message *m = &c->messages[i];
   size_t comma = i == 0 ? 0 : 1;
   struct value list = value_array(), prepared;
-  if (m->prepared)
-    return 0;
   int rc =
       json_parse(m->json->data + comma, m->json->len - comma, value_push(&list, value_null()), err);
   if (!rc)
@@ -186,15 +263,13 @@ static int prepare_message(struct conv *c, size_t i, struct err *err) {
   value_free(&list);
   if (rc)
     return err_prefix(err, "message %zu", i + 1);
-  m->prepared = MEM_NEW(struct conv_prepared);
-  m->prepared->refs = 1;
-  m->prepared->value = *value_at(&prepared, 0);
+  m->prepared = prepared_new(h, *value_at(&prepared, 0));
   *value_at(&prepared, 0) = value_null();
   value_free(&prepared);
   return 0;
 }
 
-static int prepare_tools(struct conv *c, struct err *err) {
+static int prepare_tools(struct conv_memos *h, struct conv *c, struct err *err) {
   struct value raw, prepared;
   if (c->prepared_tools || !c->tools)
     return 0;
@@ -203,33 +278,53 @@ static int prepare_tools(struct conv *c, struct err *err) {
     return rc;
   rc = chatmessages_tools(&raw, &prepared, err);
   value_free(&raw);
-  if (rc)
-    return rc;
-  c->prepared_tools = MEM_NEW(struct conv_prepared);
-  c->prepared_tools->refs = 1;
-  c->prepared_tools->value = prepared;
+  if (!rc)
+    c->prepared_tools = prepared_new(h, prepared);
+  return rc;
+}
+
+/* The messages as a list whose items are borrowed, and what each is known by. */
+static int list_messages(struct conv_memos *h, struct conv *c, struct value *list, struct err *err) {
+  if (c->n > h->cap) {
+    h->cap = c->n * 2;
+    h->messages = mem_resize(h->messages, h->cap, sizeof *h->messages);
+    h->message_ids = mem_resize(h->message_ids, h->cap, sizeof *h->message_ids);
+  }
+  for (size_t i = 0; i < c->n; i++) {
+    int rc = c->messages[i].prepared ? 0 : prepare_message(h, c, i, err);
+    if (rc)
+      return rc;
+    h->messages[i] = c->messages[i].prepared->value;
+    h->message_ids[i] = c->messages[i].prepared->id;
+  }
+  *list = value_array();
+  list->u.array.items = h->messages;
+  list->u.array.n = c->n;
   return 0;
 }
 
-/* Renders into `out`; the list of messages borrows its items. */
-static int render(struct conv *c, const struct held_template *tpl, const struct value *kwargs,
-                  const struct template_options *options, struct buf *out, struct err *err) {
-  int rc = prepare_tools(c, err);
-  for (size_t i = 0; i < c->n && !rc; i++)
-    rc = prepare_message(c, i, err);
+/* Renders; what differs from the prompt that is there goes into `tail`. */
+static int render(struct conv_memos *h, struct conv *c, const struct held_template *tpl,
+                  const struct value *kwargs, const struct template_options *options,
+                  struct buf *tail, size_t *common, struct err *err) {
+  struct value messages;
+  int rc = prepare_tools(h, c, err);
+  if (!rc)
+    rc = list_messages(h, c, &messages, err);
   if (rc)
     return rc;
-  struct value messages = value_array();
-  messages.u.array.items = mem_calloc(c->n ? c->n : 1, sizeof(struct value));
-  messages.u.array.n = messages.u.array.cap = c->n;
-  for (size_t i = 0; i < c->n; i++)
-    messages.u.array.items[i] = c->messages[i].prepared->value;
   struct template_chat chat = {.messages = &messages,
                                .tools = c->prepared_tools ? &c->prepared_tools->value : NULL,
                                .kwargs = kwargs,
                                .add_generation_prompt = true};
-  rc = bind_template_render(tpl, &chat, options, out, err);
-  mem_free(messages.u.array.items);
+  struct template_grown grown = {.ids = h->message_ids,
+                                 .tools_id = c->prepared_tools ? c->prepared_tools->id : 0,
+                                 .old = promptids_text(&c->prompt),
+                                 .old_len = c->prompt.len};
+  if (!c->memo.memo)
+    c->memo.memo = template_memo_new();
+  rc = bind_template_render(tpl, &c->memo.memo, &chat, &grown, options, tail, common, err);
+  memo_used(h, &c->memo);
   return rc;
 }
 
@@ -242,7 +337,7 @@ int conv_render(lua_State *L) {
   struct template_options options = {0};
   struct err err;
   lua_settop(L, 5);
-  size_t len = 0;
+  size_t len = 0, common = 0;
   const char *now = luaL_optlstring(L, 4, NULL, &len);
   struct value *kwargs = lua_isnil(L, 3) ? NULL : bind_hold_value(L);
   if (kwargs)
@@ -251,13 +346,17 @@ int conv_render(lua_State *L) {
   if (now && pytime_parse(now, len, &options.now, &err) < 0)
     return push_failure(L, &err);
   struct promptids_memo *memo = memo_of(L, c, 5);
-  struct buf *text = bind_scratch_buf(L);
+  struct conv_memos *h = memos_of(L);
+  struct buf *tail = bind_scratch_buf(L);
   uint64_t t0 = now_ns(L);
-  if (render(c, tpl, kwargs, &options, text, &err))
+  if (render(h, c, tpl, kwargs, &options, tail, &common, &err))
     return push_failure(L, &err);
   uint64_t t1 = now_ns(L);
-  if (promptids_set_text(&c->prompt, memo, text->len ? text->data : "", text->len, &err))
+  if (promptids_set_tail(&c->prompt, memo, common, tail->len ? tail->data : "", tail->len,
+                         &err)) {
+    memo_forget(&c->memo); /* its text is not the prompt's */
     return push_failure(L, &err);
+  }
   touched(c);
   push_spent(L, t0, t1);
   push_spent(L, t1, now_ns(L));
@@ -272,6 +371,7 @@ int conv_prompt_text(lua_State *L) {
   const struct blob *text = bind_text_blob(L, bind_check_text_node(L, 2, "the renderer's text"));
   struct promptids_memo *memo = memo_of(L, c, 3);
   uint64_t t0 = now_ns(L);
+  memo_forget(&c->memo);
   if (promptids_set_text(&c->prompt, memo, text->data, text->len, &err))
     return push_failure(L, &err);
   touched(c);
@@ -300,6 +400,7 @@ int conv_prompt_ids(lua_State *L) {
     ids[i] = (uint32_t)id;
     lua_pop(L, 1);
   }
+  memo_forget(&c->memo);
   promptids_set_ids(&c->prompt, ids, n);
   touched(c);
   return 0;
@@ -318,11 +419,10 @@ int conv_prompt_tokens(lua_State *L) {
 int conv_prompt_sent(lua_State *L) {
   struct conv *c = conv_check(L, 1);
   if (c->has_sent)
-    lua_pushinteger(L, (lua_Integer)promptids_common(&c->sent, &c->prompt));
+    lua_pushinteger(L, (lua_Integer)promptids_survived(&c->prompt));
   else
     lua_pushnil(L);
-  promptids_free(&c->sent);
-  promptids_fork(&c->prompt, &c->sent);
+  promptids_send(&c->prompt);
   c->has_sent = true;
   return 1;
 }

@@ -140,17 +140,26 @@ static int read_now(const char *now, size_t len, struct template_options *opts, 
   return pytime_parse(now, len, &opts->now, err);
 }
 
-static int render_chat(const struct held_template *h, struct template_chat *chat,
-                       const struct template_options *opts, struct buf *out, struct err *err) {
-  const struct template *tpl = chat->tools && h->tools ? h->tools : h->plain;
+static const struct template *template_for(const struct held_template *h,
+                                           struct template_chat *chat) {
   if (!chat->special && h->special.kind == VALUE_OBJECT)
     chat->special = &h->special;
+  return chat->tools && h->tools ? h->tools : h->plain;
+}
+
+static int render_chat(const struct held_template *h, struct template_chat *chat,
+                       const struct template_options *opts, struct buf *out, struct err *err) {
+  const struct template *tpl = template_for(h, chat);
   return template_render_chat(tpl, chat, opts, out, err);
 }
 
-int bind_template_render(const struct held_template *h, struct template_chat *chat,
-                         const struct template_options *opts, struct buf *out, struct err *err) {
-  return render_chat(h, chat, opts, out, err);
+int bind_template_render(const struct held_template *h, struct template_memo **memo,
+                         struct template_chat *chat, struct template_grown *grown,
+                         const struct template_options *opts, struct buf *tail, size_t *common,
+                         struct err *err) {
+  const struct template *tpl = template_for(h, chat);
+  grown->chat = chat;
+  return template_render_grown(tpl, memo, grown, opts, tail, common, err);
 }
 
 const struct held_template *bind_test_template(lua_State *L, int index) {

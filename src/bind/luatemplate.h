@@ -10,10 +10,11 @@ struct held_template;
 
 /* The template at `index`, a userdata of perigee.template.core; NULL when it is something else. */
 const struct held_template *bind_test_template(lua_State *L, int index);
-/* template_render_chat with the model's own special tokens, unless the chat gives some, and its
+/* template_render_grown with the model's own special tokens, unless the chat gives some, and its
  * template for conversations with tools where it has one. */
-NODISCARD int bind_template_render(const struct held_template *h, struct template_chat *chat,
-                                   const struct template_options *opts, struct buf *out,
-                                   struct err *err);
+NODISCARD int bind_template_render(const struct held_template *h, struct template_memo **memo,
+                                   struct template_chat *chat, struct template_grown *grown,
+                                   const struct template_options *opts, struct buf *tail,
+                                   size_t *common, struct err *err);
 
 #endif

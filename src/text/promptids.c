@@ -66,16 +66,46 @@ static void trunk_change(struct promptids_trunk **at, size_t each, size_t keep, 
   t->n = keep + n;
 }
 
-/* The same, but of the n items those that are there already count as kept: so what only grows is
- * never copied. Returns how many are kept in all. */
-static size_t trunk_grow(struct promptids_trunk **at, size_t each, size_t have, size_t keep,
+/* How many of the n items are there already behind the first `keep`: what only grows is never
+ * copied. */
+static size_t trunk_same(const struct promptids_trunk *t, size_t have, size_t keep,
                          const void *items, size_t n) {
   size_t same = 0, most = have - keep < n ? have - keep : n;
   const char *new = items;
-  while (same < most && memcmp((*at)->data + (keep + same) * each, new + same *each, each) == 0)
+  while (same < most &&
+         memcmp(t->data + (keep + same) * t->each, new + same *t->each, t->each) == 0)
     same++;
-  trunk_change(at, each, keep + same, n > same ? new + same *each : NULL, n - same);
-  return keep + same;
+  return same;
+}
+
+/* ---- what was sent ---- */
+
+/* Ids from `keep` on are about to go: those that were sent are put aside. */
+static void put_aside(struct promptids *p, size_t keep) {
+  struct promptids_sent *s = &p->sent;
+  if (keep >= s->shared)
+    return;
+  size_t more = s->shared - keep;
+  uint32_t *rest = mem_calloc(more + s->n_rest, sizeof *rest);
+  memcpy(rest, promptids_ids(p) + keep, more * sizeof *rest);
+  if (s->n_rest)
+    memcpy(rest + more, s->rest, s->n_rest * sizeof *rest);
+  mem_free(s->rest);
+  *s = (struct promptids_sent){.shared = keep, .rest = rest, .n_rest = more + s->n_rest};
+}
+
+void promptids_send(struct promptids *p) {
+  mem_free(p->sent.rest);
+  p->sent = (struct promptids_sent){.shared = p->n};
+}
+
+size_t promptids_survived(const struct promptids *p) {
+  const struct promptids_sent *s = &p->sent;
+  const uint32_t *ids = promptids_ids(p);
+  size_t i = 0;
+  while (i < s->n_rest && s->shared + i < p->n && ids[s->shared + i] == s->rest[i])
+    i++;
+  return s->shared + i;
 }
 
 /* ---- marks ---- */
@@ -213,36 +243,36 @@ static void keep_parts(struct promptids *p, size_t kept) {
 }
 
 static void commit(struct promptids *p, size_t kept, const uint32_t *ids, size_t n) {
-  p->kept = trunk_grow(&p->ids, sizeof *ids, p->n, kept, ids, n);
+  size_t same = p->ids ? trunk_same(p->ids, p->n, kept, ids, n) : 0;
+  p->kept = kept + same;
+  put_aside(p, p->kept);
+  trunk_change(&p->ids, sizeof *ids, p->kept, n > same ? ids + same : NULL, n - same);
   keep_parts(p, p->kept);
   p->n = kept + n;
 }
 
-static void commit_text(struct promptids *p, size_t keep, const char *text, size_t len) {
-  trunk_change(&p->text, 1, keep, text + keep, len - keep);
-  p->len = len;
+static void commit_marks(struct promptids *p, size_t keep, const struct mark *marks, size_t n) {
+  size_t same = p->marks ? trunk_same(p->marks, p->n_marks, keep, marks, n) : 0;
+  trunk_change(&p->marks, sizeof *marks, keep + same, n > same ? marks + same : NULL, n - same);
+  p->n_marks = keep + n;
 }
 
 static int set_bytes(struct promptids *p, struct promptids_memo *m, const char *text, size_t len,
                      size_t common, struct err *err) {
   m->ids.n = 0;
   int rc = tokens_encoder_encode(m->e, text + common, len - common, NULL, &m->ids, err);
-  if (rc)
-    return rc;
-  commit(p, common, m->ids.ids, m->ids.n);
-  commit_text(p, common, text, len);
-  return 0;
+  if (!rc)
+    commit(p, common, m->ids.ids, m->ids.n);
+  return rc;
 }
 
-int promptids_set_text(struct promptids *p, struct promptids_memo *m, const char *text, size_t len,
-                       struct err *err) {
+/* The ids of a text of which `common` bytes are as they were for the ids that are there. */
+static int set_ids_of(struct promptids *p, struct promptids_memo *m, const char *text, size_t len,
+                      size_t common, struct err *err) {
   const struct tokens_options special = {.special = true};
-  size_t common = common_bytes(p, text, len), kept = 0, keep_marks;
+  size_t kept = 0, keep_marks = safe_marks(p, common, m->reach);
   struct added_place from = {0};
   int rc;
-  if (m->e->tokens->kind == TOKENS_BYTES)
-    return set_bytes(p, m, text, len, p->n == p->len ? common : 0, err);
-  keep_marks = safe_marks(p, common, m->reach);
   if (keep_marks) {
     from = marks_of(p)[keep_marks - 1].place;
     kept = marks_of(p)[keep_marks - 1].n;
@@ -258,10 +288,36 @@ int promptids_set_text(struct promptids *p, struct promptids_memo *m, const char
   if (rc)
     return rc;
   commit(p, kept, m->ids.ids, m->ids.n);
-  trunk_grow(&p->marks, sizeof *m->marks, p->n_marks, keep_marks, m->marks, m->n_marks);
-  p->n_marks = keep_marks + m->n_marks;
-  commit_text(p, common, text, len);
+  commit_marks(p, keep_marks, m->marks, m->n_marks);
   return 0;
+}
+
+int promptids_set_tail(struct promptids *p, struct promptids_memo *m, size_t common,
+                       const char *tail, size_t len, struct err *err) {
+  size_t old_len = p->len, lost = old_len - common;
+  bool bytes = m->e->tokens->kind == TOKENS_BYTES, known = p->n == old_len;
+  assert(common <= old_len);
+  char *before = lost ? mem_dup(p->text->data + common, lost) : NULL; /* mostly short */
+  trunk_change(&p->text, 1, common, tail, len);
+  p->len = common + len;
+  int rc = bytes ? set_bytes(p, m, p->text->data, p->len, known ? common : 0, err)
+                 : set_ids_of(p, m, p->text->data, p->len, common, err);
+  if (rc) {
+    trunk_change(&p->text, 1, common, before, lost);
+    p->len = old_len;
+  }
+  mem_free(before);
+  return rc;
+}
+
+int promptids_set_text(struct promptids *p, struct promptids_memo *m, const char *text, size_t len,
+                       struct err *err) {
+  size_t common = common_bytes(p, text, len);
+  return promptids_set_tail(p, m, common, text + common, len - common, err);
+}
+
+const char *promptids_text(const struct promptids *p) {
+  return p->text ? p->text->data : NULL;
 }
 
 void promptids_set_ids(struct promptids *p, const uint32_t *ids, size_t n) {
@@ -270,27 +326,15 @@ void promptids_set_ids(struct promptids *p, const uint32_t *ids, size_t n) {
   while (kept < most && old[kept] == ids[kept])
     kept++;
   commit(p, kept, ids + kept, n - kept);
-  trunk_change(&p->marks, sizeof(struct mark), 0, NULL, 0);
+  commit_marks(p, 0, NULL, 0);
   trunk_change(&p->text, 1, 0, NULL, 0);
-  p->n_marks = p->len = 0;
+  p->len = 0;
 }
 
 /* ---- looking ---- */
 
 const uint32_t *promptids_ids(const struct promptids *p) {
   return p->ids ? (const uint32_t *)(const void *)p->ids->data : NULL;
-}
-
-size_t promptids_common(const struct promptids *a, const struct promptids *b) {
-  size_t most = a->n < b->n ? a->n : b->n, at = 0;
-  if (a->ids == b->ids) /* never overwritten while both use it */
-    return most;
-  const uint32_t *x = promptids_ids(a), *y = promptids_ids(b);
-  for (; at + 1024 <= most && memcmp(x + at, y + at, 1024 * sizeof *x) == 0;)
-    at += 1024;
-  while (at < most && x[at] == y[at])
-    at++;
-  return at;
 }
 
 size_t promptids_firm(const struct promptids *p, size_t loose) {
@@ -324,6 +368,7 @@ void promptids_init(struct promptids *p) {
 void promptids_free(struct promptids *p) {
   drop_parts(p, 0);
   mem_free(p->parts);
+  mem_free(p->sent.rest);
   trunk_unref(p->ids);
   trunk_unref(p->text);
   trunk_unref(p->marks);
@@ -335,6 +380,8 @@ void promptids_fork(const struct promptids *p, struct promptids *out) {
   trunk_ref(out->ids);
   trunk_ref(out->text);
   trunk_ref(out->marks);
+  if (p->sent.n_rest)
+    out->sent.rest = mem_dup(p->sent.rest, p->sent.n_rest * sizeof *p->sent.rest);
   out->cap_parts = out->n_parts;
   out->parts = p->n_parts ? mem_dup(p->parts, p->n_parts * sizeof *p->parts) : NULL;
   for (size_t i = 0; out->parts && i < out->n_parts; i++)

@@ -25,12 +25,19 @@ struct promptids_part {
   size_t end;        /* ids up to here are in this part or before it */
 };
 
+/* The ids as they were when they were sent: the first `shared` are those there now, then `rest`. */
+struct promptids_sent {
+  size_t shared, n_rest;
+  uint32_t *rest;
+};
+
 struct promptids_trunk;
 
 struct promptids {
   struct promptids_trunk *ids, *text, *marks; /* NULL: empty */
   size_t n, len, n_marks;
   size_t kept; /* ids that the last change left as they were */
+  struct promptids_sent sent;
   struct promptids_part *parts;
   size_t n_parts, cap_parts;
 };
@@ -43,13 +50,21 @@ void promptids_fork(const struct promptids *p, struct promptids *out);
 /* The prompt becomes this text. On error (those of tokens_encode) it is as before. */
 NODISCARD int promptids_set_text(struct promptids *p, struct promptids_memo *m, const char *text,
                                  size_t len, struct err *err);
+/* The same where it is known how the text differs from the one that is there: its first `common`
+ * bytes stay, which end where a character does, and `tail` comes behind them. */
+NODISCARD int promptids_set_tail(struct promptids *p, struct promptids_memo *m, size_t common,
+                                 const char *tail, size_t len, struct err *err);
 /* The prompt becomes these ids, of no known text. */
 void promptids_set_ids(struct promptids *p, const uint32_t *ids, size_t n);
 
 /* The p->n ids; they move with the next change. NULL when there are none. */
 const uint32_t *promptids_ids(const struct promptids *p);
-/* How many leading ids two prompts share. */
-size_t promptids_common(const struct promptids *a, const struct promptids *b);
+/* The p->len bytes of the text, until the next change; NULL when there is none. */
+const char *promptids_text(const struct promptids *p);
+/* The ids go out as they are now … */
+void promptids_send(struct promptids *p);
+/* … and this many of the leading ones are still there. 0 when none went out. */
+size_t promptids_survived(const struct promptids *p);
 /* How many ids come before the last `loose` special tokens: what the next turn hardly changes. */
 size_t promptids_firm(const struct promptids *p, size_t loose);
 /* Writes the ids in JSON into p->parts, which hold those that have not changed already. */

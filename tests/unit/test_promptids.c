@@ -91,6 +91,8 @@ static void change(struct buf *b, const struct tokens *t, struct rng *rng) {
 struct fork {
   struct promptids p;
   struct buf text;
+  uint32_t *sent;
+  size_t n_sent;
 };
 
 static void copy_fork(struct fork *to, const struct fork *from) {
@@ -98,6 +100,25 @@ static void copy_fork(struct fork *to, const struct fork *from) {
   promptids_fork(&from->p, &to->p);
   buf_reset(&to->text);
   buf_put(&to->text, from->text.data, from->text.len);
+  to->sent = realloc(to->sent, (from->n_sent + 1) * sizeof *to->sent);
+  to->n_sent = from->n_sent;
+  if (to->n_sent)
+    memcpy(to->sent, from->sent, to->n_sent * sizeof *to->sent);
+}
+
+static size_t same_ids(const uint32_t *ids, size_t n, const struct promptids *p) {
+  size_t i = 0;
+  while (i < n && i < p->n && ids[i] == promptids_ids(p)[i])
+    i++;
+  return i;
+}
+
+static void send(struct fork *f) {
+  promptids_send(&f->p);
+  f->sent = realloc(f->sent, (f->p.n + 1) * sizeof *f->sent);
+  f->n_sent = f->p.n;
+  if (f->n_sent)
+    memcpy(f->sent, promptids_ids(&f->p), f->n_sent * sizeof *f->sent);
 }
 
 static void random_changes(const struct tokens *t, uint64_t seed, int steps, size_t memo_bytes) {
@@ -108,6 +129,7 @@ static void random_changes(const struct tokens *t, uint64_t seed, int steps, siz
   struct err err;
   rng_init(&rng, seed, 0);
   for (size_t i = 0; i < FORKS; i++) {
+    forks[i] = (struct fork){.n_sent = 0};
     promptids_init(&forks[i].p);
     buf_init(&forks[i].text, BUF_MAX_OWN);
     buf_put(&forks[i].text, "", 0);
@@ -121,13 +143,12 @@ static void random_changes(const struct tokens *t, uint64_t seed, int steps, siz
     change(&f->text, t, &rng);
     check_ok(promptids_set_text(&f->p, m, f->text.data, f->text.len, &err), &err);
     check_ids(e, &f->p, f->text.data, f->text.len);
-    size_t common = promptids_common(&before, &f->p), slow = 0;
-    while (slow < before.n && slow < f->p.n &&
-           promptids_ids(&before)[slow] == promptids_ids(&f->p)[slow])
-      slow++;
-    assert_int_equal(common, slow);
+    size_t common = same_ids(promptids_ids(&before), before.n, &f->p);
     assert_true(f->p.kept <= common);
     promptids_free(&before);
+    assert_int_equal(promptids_survived(&f->p), same_ids(f->sent, f->n_sent, &f->p));
+    if (rng_int(&rng, 0, 3) == 0)
+      send(f);
     if (rng_int(&rng, 0, 3) == 0)
       check_parts(&f->p);
     check_ids(e, &g->p, g->text.data, g->text.len); /* nobody else's changed */
@@ -137,6 +158,7 @@ static void random_changes(const struct tokens *t, uint64_t seed, int steps, siz
     check_parts(&forks[i].p);
     promptids_free(&forks[i].p);
     buf_free(&forks[i].text);
+    free(forks[i].sent);
   }
   promptids_memo_delete(m);
   tokens_encoder_delete(e);
@@ -242,7 +264,7 @@ static void test_what_is_tokenized(void **state) {
   const uint32_t *ids = promptids_ids(&p);
   assert_ptr_equal(promptids_ids(&f), ids); /* shared */
   set(&f, m, "<|a|>ONE<|b|><|a|>two<|b|><|a|>three<|b|>four");
-  assert_int_equal(promptids_common(&p, &f), p.n);
+  assert_int_equal(same_ids(promptids_ids(&p), p.n, &f), p.n);
   check_ids(e, &p, "<|a|>ONE<|b|><|a|>two<|b|><|a|>three<|b|>", 41);
   set(&p, m, "<|a|>ONE<|b|><|a|>two<|b|><|a|>three<|b|>other");
   check_ids(e, &f, "<|a|>ONE<|b|><|a|>two<|b|><|a|>three<|b|>four", 45);
