@@ -17,27 +17,24 @@ static void record_unref(struct jrecord *r) {
     jkept_free(&r->guards[i].k);
   for (uint32_t i = 0; i < r->n_effects; i++)
     jkept_free(&r->effects[i].value);
-  mem_free(r->guards);
-  mem_free(r->effects);
   mem_free(r);
 }
 
-static size_t entry_bytes(const struct jentry *e) {
-  return sizeof *e + (e->record ? e->record->bytes : 0);
-}
-
+/* Entries whose record has gone elsewhere hold none. */
 static void free_entries(struct template_memo *memo, struct jentry *entries, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    memo->bytes -= entry_bytes(&entries[i]);
-    record_unref(entries[i].record);
-  }
+  memo->bytes -= n * sizeof *entries;
+  for (size_t i = 0; i < n; i++)
+    if (entries[i].record) {
+      memo->bytes -= entries[i].record->bytes;
+      record_unref(entries[i].record);
+    }
   mem_free(entries);
 }
 
 static void forget_entries(struct template_memo *memo, struct jloopmemo *m) {
   free_entries(memo, m->entries, m->n);
   m->entries = NULL;
-  m->n = m->cap = 0;
+  m->n = 0;
   m->most = 0;
 }
 
@@ -95,12 +92,13 @@ static void clone_loop(struct template_memo *memo, const struct jloopmemo *from,
   m->cap_exprs = m->n_exprs;
   m->exprs = m->n_exprs ? mem_dup(m->exprs, m->n_exprs * sizeof *m->exprs) : NULL;
   m->same_ns = m->n_leaves ? mem_dup(m->same_ns, m->n_leaves * sizeof *m->same_ns) : NULL;
-  m->cap = m->n;
   m->entries = m->n ? mem_dup(m->entries, m->n * sizeof *m->entries) : NULL;
   for (size_t i = 0; m->entries && i < m->n; i++) {
-    if (m->entries[i].record)
-      m->entries[i].record->refs++;
-    memo->bytes += entry_bytes(&m->entries[i]);
+    memo->bytes += sizeof *m->entries;
+    if (!m->entries[i].record)
+      continue;
+    m->entries[i].record->refs++;
+    memo->bytes += m->entries[i].record->bytes;
   }
 }
 
@@ -199,9 +197,11 @@ static uint64_t key_of(const struct jmemo_run *run, struct jv item) {
   return jmessage_id(run, item) * 2;
 }
 
-static struct jv item_at(struct jst *st, const struct jtrace *t, size_t i) {
-  if (t->iterable.type != J_RANGE)
-    return jseq_at(st, t->iterable, i);
+static inline struct jv item_at(struct jst *st, const struct jtrace *t, size_t i) {
+  if (t->iterable.type == J_LIST)
+    return t->iterable.u.list->items[i];
+  if (t->iterable.type == J_JLIST)
+    return jfrom(&t->iterable.u.json->u.array.items[i], st);
   const struct jrange *r = t->iterable.u.range;
   return jint(r->start + (int64_t)i * r->step);
 }
@@ -237,7 +237,12 @@ struct jtrace *jmemo_begin(struct jst *st, const struct jnode *n, struct jv iter
   size_t items = items_of(st, iterable, it);
   if (!items || run->n_loops == LOOPS_MAX)
     return NULL;
-  *t = (struct jtrace){.run = run, .loop = l, .it = it, .iterable = iterable, .n = items};
+  t->run = run;
+  t->loop = l;
+  t->it = it;
+  t->iterable = iterable;
+  t->n = items;
+  t->index = t->old = 0;
   size_t n_frames = frames_of(st, t);
   if (!n_frames)
     return NULL;
@@ -253,11 +258,13 @@ struct jtrace *jmemo_begin(struct jst *st, const struct jnode *n, struct jv iter
   if (!mark(st, t))
     forget_entries(memo, t->m);
   t->state_stamp = ++memo->stamp;
+  t->entries = mem_calloc(items, sizeof *t->entries);
+  memo->bytes += items * sizeof *t->entries;
   return t;
 }
 
 /* The round of the last rendering with this item. */
-static const struct jentry *entry_of(struct jtrace *t, uint64_t key) {
+static struct jentry *entry_of(struct jtrace *t, uint64_t key) {
   const struct jloopmemo *m = t->m;
   if (!key || key > m->most)
     return NULL;
@@ -271,10 +278,10 @@ static const struct jentry *entry_of(struct jtrace *t, uint64_t key) {
   return NULL;
 }
 
+/* Takes the record over. There is room for all items. */
 static void push(struct jtrace *t, uint64_t key, struct jrecord *r, size_t at) {
-  MEM_GROW(t->entries, t->n_entries, t->cap_entries);
-  t->entries[t->n_entries] = (struct jentry){key, r, at};
-  t->run->memo->bytes += entry_bytes(&t->entries[t->n_entries++]);
+  assert(t->n_entries < t->n);
+  t->entries[t->n_entries++] = (struct jentry){key, r, at};
 }
 
 static void have_effects(struct jst *st, struct jtrace *t, const struct jrecord *r) {
@@ -294,7 +301,7 @@ static bool take(struct jst *st, struct jtrace *t, enum jflow *flow) {
   struct jsync *y = &t->run->sync;
   struct jv item = item_at(st, t, t->index);
   uint64_t key = key_of(t->run, item);
-  const struct jentry *e = entry_of(t, key);
+  struct jentry *e = entry_of(t, key);
   t->key = key;
   t->round_stamp = ++t->run->memo->stamp;
   if (!e || !e->record || e->record->len > y->most - y->at || !jrecord_holds(st, t, e->record))
@@ -305,11 +312,12 @@ static bool take(struct jst *st, struct jtrace *t, enum jflow *flow) {
     y->at += r->len;
   else
     jsync_write(st, st->out, y->old + e->at, r->len);
-  have_effects(st, t, r);
+  if (r->n_effects)
+    have_effects(st, t, r);
   st->steps_left -= r->steps;
   jiter_skip(t->it, t->loop, item);
   t->index++;
-  r->refs++;
+  e->record = NULL; /* no message comes twice */
   push(t, key, r, at);
   t->run->memo->skipped++;
   *flow = (enum jflow)r->flow;
@@ -341,27 +349,33 @@ void jmemo_round(struct jst *st, struct jtrace *t, struct jv item) {
   st->trace = t;
 }
 
+static size_t kept_bytes(const struct jtrace *t) {
+  size_t n = 0;
+  for (uint32_t i = 0; i < t->n_guards; i++)
+    n += t->guards[i].k.type == J_STR ? t->guards[i].k.len : 0;
+  for (uint32_t i = 0; i < t->n_effects; i++)
+    n += t->effects[i].value.type == J_STR ? t->effects[i].value.len : 0;
+  return n;
+}
+
 static struct jrecord *record_of(struct jtrace *t, const struct jst *st, enum jflow flow) {
-  struct jrecord *r = MEM_NEW(struct jrecord);
+  size_t guards = t->n_guards * sizeof *t->guards, effects = t->n_effects * sizeof *t->effects;
+  struct jrecord *r = mem_alloc(sizeof *r + guards + effects);
   *r = (struct jrecord){.refs = 1,
-                        .n_guards = t->n_guards,
-                        .n_effects = t->n_effects,
+                        .bytes = (uint32_t)(sizeof *r + guards + effects + kept_bytes(t)),
                         .len = (uint32_t)(t->run->sync.at - t->at),
+                        .n_guards = (uint16_t)t->n_guards,
+                        .n_effects = (uint16_t)t->n_effects,
                         .steps = t->steps - st->steps_left,
                         .autoescape = t->autoescape,
                         .flow = (uint8_t)flow};
-  size_t guards = t->n_guards * sizeof *t->guards, effects = t->n_effects * sizeof *t->effects;
+  r->effects = (struct jeffect *)(void *)(r->guards + t->n_guards);
   if (guards)
-    r->guards = mem_dup(t->guards, guards);
+    memcpy(r->guards, t->guards, guards);
   if (effects)
-    r->effects = mem_dup(t->effects, effects);
-  size_t bytes = sizeof *r + guards + effects;
-  for (uint32_t i = 0; i < t->n_guards; i++)
-    bytes += t->guards[i].k.type == J_STR ? t->guards[i].k.len : 0;
-  for (uint32_t i = 0; i < t->n_effects; i++)
-    bytes += t->effects[i].value.type == J_STR ? t->effects[i].value.len : 0;
-  r->bytes = (uint32_t)bytes;
+    memcpy(r->effects, t->effects, effects);
   t->n_guards = t->n_effects = 0;
+  t->run->memo->bytes += r->bytes;
   return r;
 }
 
@@ -384,13 +398,13 @@ void jmemo_end(struct jst *st, struct jtrace *t) {
   struct jloopmemo *m = t->m;
   unmark(st, t);
   forget_entries(t->run->memo, m);
+  t->run->memo->bytes -= (t->n - t->n_entries) * sizeof *t->entries; /* after a break */
   m->entries = t->entries;
   m->n = t->n_entries;
-  m->cap = t->cap_entries;
   for (size_t i = 0; i < m->n; i++)
     m->most = m->entries[i].key > m->most ? m->entries[i].key : m->most;
   t->entries = NULL;
-  t->n_entries = t->cap_entries = 0;
+  t->n_entries = 0;
 }
 
 void jmemo_abandon(struct jmemo_run *run) {
@@ -398,7 +412,7 @@ void jmemo_abandon(struct jmemo_run *run) {
   if (!t->run)
     return;
   drop_round(t);
-  free_entries(run->memo, t->entries, t->n_entries);
+  free_entries(run->memo, t->entries, t->entries ? t->n : 0);
   t->entries = NULL;
-  t->n_entries = t->cap_entries = 0;
+  t->n_entries = 0;
 }

@@ -111,14 +111,10 @@ static struct jv work_out(struct jst *st, struct jtrace *t, const struct jexpr *
   return NONE_NOW;
 }
 
-struct jv jexpr_value(struct jst *st, struct jtrace *t, uint16_t id) {
-  struct jexpr *e = &t->m->exprs[id];
-  uint64_t stamp = e->moves ? t->round_stamp : t->state_stamp;
-  if (e->stamp != stamp) {
-    e->value = work_out(st, t, e);
-    e->value.origin = 0;
-    e->stamp = stamp;
-  }
+struct jv jexpr_work_out(struct jst *st, struct jtrace *t, struct jexpr *e, uint64_t stamp) {
+  e->value = work_out(st, t, e);
+  e->value.origin = 0;
+  e->stamp = stamp;
   return e->value;
 }
 
@@ -152,11 +148,30 @@ bool jkept_same(struct jst *st, struct jtrace *t, struct jv kept, struct jv v) {
   }
 }
 
+static bool int_compare(enum jcmp op, int64_t a, int64_t b) {
+  switch (op) {
+  case CMP_EQ:
+    return a == b;
+  case CMP_NE:
+    return a != b;
+  case CMP_LT:
+    return a < b;
+  case CMP_LE:
+    return a <= b;
+  case CMP_GT:
+    return a > b;
+  default:
+    return a >= b;
+  }
+}
+
 static bool compare_holds(struct jst *st, struct jtrace *t, const struct jguard *g) {
   struct jv a = g->a ? jexpr_value(st, t, g->a) : g->k;
   struct jv b = g->b ? jexpr_value(st, t, g->b) : g->k;
   if (a.type != g->left || b.type != g->right)
     return false; /* of the same types it does not raise, as it did not then */
+  if (a.type == J_INT && b.type == J_INT && g->op <= CMP_GE)
+    return int_compare((enum jcmp)g->op, a.u.i, b.u.i) == g->outcome;
   return jcompare(st, (enum jcmp)g->op, a, b) == g->outcome;
 }
 

@@ -56,16 +56,16 @@ struct jeffect { /* a namespace's attribute as the round leaves it */
   struct jv name, value;
 };
 
-struct jrecord {
+struct jrecord { /* one piece of memory: it is looked at for every round that is passed over */
   uint32_t refs;
   uint32_t bytes; /* of memory */
-  uint32_t n_guards, n_effects;
-  uint32_t len; /* bytes of text */
+  uint32_t len;   /* bytes of text */
+  uint16_t n_guards, n_effects;
   uint64_t steps;
   bool autoescape;
   uint8_t flow;
-  struct jguard *guards;
-  struct jeffect *effects;
+  struct jeffect *effects; /* behind the guards */
+  struct jguard guards[];
 };
 
 /* A loop's rounds at the last rendering. */
@@ -85,7 +85,7 @@ struct jloopmemo {
   size_t n_frames, frames[JFRAMES_MAX]; /* how many slots each has */
   uint16_t *same_ns; /* by leaf: the first leaf with this namespace in it; 0: none in it */
   struct jentry *entries;
-  size_t n, cap;
+  size_t n;
   uint64_t most; /* largest key */
 };
 
@@ -102,8 +102,8 @@ struct jtrace {
   size_t n; /* items */
   size_t index;
   struct jframe *frames[JFRAMES_MAX];
-  struct jentry *entries; /* of this rendering */
-  size_t n_entries, cap_entries;
+  struct jentry *entries; /* of this rendering: room for n */
+  size_t n_entries;
   size_t old; /* entry of the last rendering that comes next */
   uint64_t state_stamp, round_stamp;
   /* the round under way */
@@ -179,7 +179,12 @@ uint64_t jmessage_id(const struct jmemo_run *run, struct jv v); /* 0: it is no m
 /* ---- doing without (jinja_replay.c) */
 
 /* The expression's value now; type J_SLICE where it has none any more. */
-struct jv jexpr_value(struct jst *st, struct jtrace *t, uint16_t id);
+struct jv jexpr_work_out(struct jst *st, struct jtrace *t, struct jexpr *e, uint64_t stamp);
+static inline struct jv jexpr_value(struct jst *st, struct jtrace *t, uint16_t id) {
+  struct jexpr *e = &t->m->exprs[id];
+  uint64_t stamp = e->moves ? t->round_stamp : t->state_stamp;
+  return e->stamp == stamp ? e->value : jexpr_work_out(st, t, e, stamp);
+}
 /* Whether v is what was kept. */
 bool jkept_same(struct jst *st, struct jtrace *t, struct jv kept, struct jv v);
 /* Whether the round at t->index would do what the record says. */

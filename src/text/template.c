@@ -437,7 +437,8 @@ int template_render_grown(const struct template *tpl, struct template_memo **mem
                           struct buf *tail, size_t *common, struct err *err) {
   static const struct template_options defaults = {0};
   struct template_memo *m = own_memo(memo);
-  struct jtrace trace = {.run = NULL};
+  struct jtrace trace;
+
   struct jmemo_run run = {.memo = m,
                           .messages = g->chat->messages,
                           .tools = g->chat->tools,
@@ -445,6 +446,9 @@ int template_render_grown(const struct template *tpl, struct template_memo **mem
                           .sync = {.old = g->old_len ? g->old : "", .old_len = g->old_len},
                           .trace = &trace};
   struct job job = {.chat = g->chat, .run = &run};
+  trace.run = NULL;
+  trace.entries = NULL;
+  trace.n_entries = trace.n_guards = trace.n_effects = 0;
   if (g->chat->continue_final_message)
     return err_set(err, ERR_INVALID, "a conversation that goes on is not left open");
   look_around(m, tpl, g, opts ? opts : &defaults);
