@@ -195,14 +195,20 @@ fuzz-short: fuzz-bins ## every fuzzer over its corpus and for a few seconds
 	@BUILD=$(BUILD) tests/fuzz/run 5
 
 # Programs of the bench: peers and micro-measurements.
-BENCH_BINS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))
+BENCH_MODULES := $(BUILD)/bench/cpuclock.so
+BENCH_BINS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(filter-out tests/bench/cpuclock.c,$(wildcard tests/bench/*.c)))
+
+$(BENCH_MODULES): $(BUILD)/bench/%.so: tests/bench/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -fPIC -shared -o $@ $<
 
 $(BUILD)/bench/%: tests/bench/%.c $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(LDFLAGS) $(ARCHIVE) $(SYS_LIBS)
 
-bench-bins: $(BENCH_BINS)
+bench-bins: $(BENCH_BINS) $(BENCH_MODULES)
 
 bench: $(BUILD)/.deps-test ## measure speed and accuracy against the targets, side by side (BENCH="row row" for some)
 	@$(MAKE) --no-print-directory all bench-bins

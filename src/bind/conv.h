@@ -47,6 +47,7 @@ struct conv_memo {
   struct conv_memos *all;
   struct conv_memo *newer, *older;
   size_t bytes;
+  uint64_t changes; /* as the conversation was */
 };
 
 struct conv {
@@ -55,6 +56,7 @@ struct conv {
   struct message *messages;
   size_t n, cap;
   size_t text_bytes;
+  uint64_t changes; /* of messages and tools, counted */
   uint64_t key;     /* what scripted answers and call ids are drawn from … */
   uint64_t answers; /* … together with how many assistant messages there were */
   /* the prompt of a renderer (convprompt.c) */

@@ -123,9 +123,10 @@ void conv_prompt_free(struct conv *c) {
 
 void conv_prompt_fork(const struct conv *c, struct conv *f) {
   promptids_fork(&c->prompt, &f->prompt);
-  f->memo = (struct conv_memo){.memo = template_memo_ref(c->memo.memo)};
+  f->memo = (struct conv_memo){.memo = template_memo_ref(c->memo.memo), .changes = c->memo.changes};
   if (f->memo.memo)
     memo_used(c->memo.all, &f->memo);
+  f->changes = c->changes; /* the same messages */
   f->has_sent = c->has_sent;
   f->made_by = c->made_by;
   f->hashing = c->hashing;
@@ -319,11 +320,13 @@ static int render(struct conv_memos *h, struct conv *c, const struct held_templa
                                .add_generation_prompt = true};
   struct template_grown grown = {.ids = h->message_ids,
                                  .tools_id = c->prepared_tools ? c->prepared_tools->id : 0,
+                                 .unchanged = c->memo.changes == c->changes,
                                  .old = promptids_text(&c->prompt),
                                  .old_len = c->prompt.len};
   if (!c->memo.memo)
     c->memo.memo = template_memo_new();
   rc = bind_template_render(tpl, &c->memo.memo, &chat, &grown, options, tail, common, err);
+  c->memo.changes = c->changes;
   memo_used(h, &c->memo);
   return rc;
 }

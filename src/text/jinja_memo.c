@@ -212,8 +212,7 @@ static size_t items_of(struct jst *st, struct jv iterable, const struct jiter *i
     return 0;
   if (iterable.type == J_RANGE)
     return iterable.u.range->n < RANGE_FROM ? 0 : (size_t)iterable.u.range->n;
-  if (!jis_list(iterable) || !jseq_len(iterable) ||
-      !jmessage_id(st->run, jseq_at(st, iterable, 0)))
+  if (!jis_list(iterable) || !jseq_len(iterable) || !jmessage_id(st->run, jseq_at(st, iterable, 0)))
     return 0;
   return jseq_len(iterable);
 }

@@ -161,7 +161,8 @@ static bool guard_message(struct jst *st, struct jtrace *t, uint16_t x) {
     uint64_t id = jmessage_id(t->run, v);
     if (!id)
       continue;
-    add_guard(t, (struct jguard){.kind = JG_SAME, .a = x, .k = {.type = J_JDICT, .u.i = (int64_t)id}});
+    add_guard(t,
+              (struct jguard){.kind = JG_SAME, .a = x, .k = {.type = J_JDICT, .u.i = (int64_t)id}});
     return true;
   }
   return false;
@@ -221,8 +222,13 @@ bool jsoft_compare(struct jst *st, enum jcmp op, struct jv a, struct jv b) {
   if (!t || !(a.origin || b.origin))
     return jcompare(st, op, plain(a), plain(b));
   bool outcome = jcompare(st, op, plain(a), plain(b)); /* before anything is kept: it may raise */
-  struct jguard g = {.kind = JG_COMPARE, .op = (uint8_t)op, .left = a.type, .right = b.type,
-                     .outcome = outcome, .a = a.origin, .b = b.origin};
+  struct jguard g = {.kind = JG_COMPARE,
+                     .op = (uint8_t)op,
+                     .left = a.type,
+                     .right = b.type,
+                     .outcome = outcome,
+                     .a = a.origin,
+                     .b = b.origin};
   bool known = comparable(op, a, b);
   if (known && !(a.origin && b.origin))
     known = jkeep(t, a.origin ? b : a, false, &g.k);

@@ -1,4 +1,5 @@
-/* jinja_trace.h: what the round of a loop over messages depended on; private to the template engine.
+/* jinja_trace.h: what the round of a loop over messages depended on; private to the template
+ * engine.
  *
  * A conversation's prompt is rendered anew for every turn, and all rounds of the loop over its
  * messages but the last few do again what they did the turn before. While a round runs, everything

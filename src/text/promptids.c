@@ -73,7 +73,7 @@ static size_t trunk_same(const struct promptids_trunk *t, size_t have, size_t ke
   size_t same = 0, most = have - keep < n ? have - keep : n;
   const char *new = items;
   while (same < most &&
-         memcmp(t->data + (keep + same) * t->each, new + same *t->each, t->each) == 0)
+         memcmp(t->data + (keep + same) * t->each, new + same * t->each, t->each) == 0)
     same++;
   return same;
 }
@@ -297,6 +297,10 @@ int promptids_set_tail(struct promptids *p, struct promptids_memo *m, size_t com
   size_t old_len = p->len, lost = old_len - common;
   bool bytes = m->e->tokens->kind == TOKENS_BYTES, known = p->n == old_len;
   assert(common <= old_len);
+  if (!len && !lost && old_len) {
+    p->kept = p->n;
+    return 0;
+  }
   char *before = lost ? mem_dup(p->text->data + common, lost) : NULL; /* mostly short */
   trunk_change(&p->text, 1, common, tail, len);
   p->len = common + len;

@@ -400,17 +400,22 @@ static void copy_object(struct value *kept, const struct value *now) {
   *kept = now ? value_copy(now) : value_null();
 }
 
-/* Whether all but the messages is as it was; else the memo is made ready for what is now. */
+/* Whether all but the messages is as it was. */
+static bool same_around(const struct template_memo *m, const struct template *tpl,
+                        const struct template_grown *g, const struct template_options *opts) {
+  const struct template_chat *c = g->chat;
+  return m->valid && m->tpl == tpl && m->len == g->old_len && m->tools_id == g->tools_id &&
+         m->has_tools == (c->tools != NULL) &&
+         m->add_generation_prompt == c->add_generation_prompt && m->has_now == opts->has_now &&
+         (!m->has_now || same_time(&m->now, &opts->now)) && same_object(&m->kwargs, c->kwargs) &&
+         same_object(&m->special, c->special);
+}
+
 static void look_around(struct template_memo *m, const struct template *tpl,
                         const struct template_grown *g, const struct template_options *opts) {
   const struct template_chat *c = g->chat;
-  if (m->valid && m->tpl == tpl && m->len == g->old_len && m->tools_id == g->tools_id &&
-      m->has_tools == (c->tools != NULL) && m->add_generation_prompt == c->add_generation_prompt &&
-      m->has_now == opts->has_now && (!m->has_now || same_time(&m->now, &opts->now)) &&
-      same_object(&m->kwargs, c->kwargs) && same_object(&m->special, c->special))
-    return;
-  jmemo_forget(m, 0);
   struct template *old = m->tpl;
+  jmemo_forget(m, 0);
   m->tpl = template_ref(tpl);
   template_delete(old);
   m->tools_id = g->tools_id;
@@ -436,9 +441,17 @@ int template_render_grown(const struct template *tpl, struct template_memo **mem
                           const struct template_grown *g, const struct template_options *opts,
                           struct buf *tail, size_t *common, struct err *err) {
   static const struct template_options defaults = {0};
+  opts = opts ? opts : &defaults;
+  if (g->chat->continue_final_message)
+    return err_set(err, ERR_INVALID, "template '%s': a conversation that grows is not left open",
+                   tpl->name);
+  bool same = same_around(*memo, tpl, g, opts);
+  if (same && g->unchanged) {
+    *common = g->old_len;
+    return 0;
+  }
   struct template_memo *m = own_memo(memo);
   struct jtrace trace;
-
   struct jmemo_run run = {.memo = m,
                           .messages = g->chat->messages,
                           .tools = g->chat->tools,
@@ -449,9 +462,8 @@ int template_render_grown(const struct template *tpl, struct template_memo **mem
   trace.run = NULL;
   trace.entries = NULL;
   trace.n_entries = trace.n_guards = trace.n_effects = 0;
-  if (g->chat->continue_final_message)
-    return err_set(err, ERR_INVALID, "a conversation that goes on is not left open");
-  look_around(m, tpl, g, opts ? opts : &defaults);
+  if (!same)
+    look_around(m, tpl, g, opts);
   add_sources(&job, g->chat);
   int rc = render(tpl, &job, opts, tail, err);
   jmemo_abandon(&run);

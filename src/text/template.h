@@ -97,6 +97,7 @@ struct template_grown {
   const struct template_chat *chat;
   const uint64_t *ids; /* of each message, not 0: the same id says the same message, for good */
   uint64_t tools_id;   /* likewise of the tools */
+  bool unchanged;      /* messages and their order are those of the last rendering */
   /* The text that the last rendering with this memo gave; nothing when there is none. */
   const char *old;
   size_t old_len;
