@@ -295,8 +295,10 @@ static int list_messages(struct conv_memos *h, struct conv *c, struct value *lis
     int rc = c->messages[i].prepared ? 0 : prepare_message(h, c, i, err);
     if (rc)
       return rc;
-    h->messages[i] = c->messages[i].prepared->value;
-    h->message_ids[i] = c->messages[i].prepared->id;
+    const struct conv_prepared *p = c->messages[i].prepared;
+    assert(p);
+    h->messages[i] = p->value;
+    h->message_ids[i] = p->id;
   }
   *list = value_array();
   list->u.array.items = h->messages;

@@ -197,7 +197,7 @@ bool jsoft_truth(struct jst *st, struct jv v) {
   uint16_t x = v.origin;
   if (!x || !t)
     return jtruth(st, plain(v));
-  if (v.type == J_NS || v.type >= J_RANGE)
+  if (v.type >= J_RANGE)
     return jtruth(st, jfirm(st, v));
   bool outcome = jtruth(st, plain(v));
   add_guard(t, (struct jguard){.kind = JG_TRUTH, .outcome = outcome, .a = x});

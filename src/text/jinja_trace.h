@@ -206,7 +206,7 @@ void jmemo_end(struct jst *st, struct jtrace *t);
 void jmemo_forget(struct template_memo *memo, size_t keep);
 /* What a rendering that failed left in the middle of a loop. */
 void jmemo_abandon(struct jmemo_run *run);
-struct template_memo *jmemo_clone(const struct template_memo *memo);
+struct template_memo *jmemo_clone(const struct template_memo *from);
 
 void jsync_write(struct jst *st, struct jout *o, const char *s, size_t len);
 
