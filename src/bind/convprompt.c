@@ -285,7 +285,8 @@ static int prepare_tools(struct conv_memos *h, struct conv *c, struct err *err) 
 }
 
 /* The messages as a list whose items are borrowed, and what each is known by. */
-static int list_messages(struct conv_memos *h, struct conv *c, struct value *list, struct err *err) {
+static int list_messages(struct conv_memos *h, struct conv *c, struct value *list,
+                         struct err *err) {
   if (c->n > h->cap) {
     h->cap = c->n * 2;
     h->messages = mem_resize(h->messages, h->cap, sizeof *h->messages);
@@ -357,8 +358,7 @@ int conv_render(lua_State *L) {
   if (render(h, c, tpl, kwargs, &options, tail, &common, &err))
     return push_failure(L, &err);
   uint64_t t1 = now_ns(L);
-  if (promptids_set_tail(&c->prompt, memo, common, tail->len ? tail->data : "", tail->len,
-                         &err)) {
+  if (promptids_set_tail(&c->prompt, memo, common, tail->len ? tail->data : "", tail->len, &err)) {
     memo_forget(&c->memo); /* its text is not the prompt's */
     return push_failure(L, &err);
   }
