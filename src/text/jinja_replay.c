@@ -127,9 +127,8 @@ bool jkept_same(struct jst *st, struct jtrace *t, struct jv kept, struct jv v) {
   case J_BOOL:
     return kept.u.b == v.u.b;
   case J_INT:
+  case J_FLOAT: /* the very bits */
     return kept.u.i == v.u.i;
-  case J_FLOAT:
-    return kept.u.i == v.u.i; /* the very bits */
   case J_STR:
     return !((kept.flags ^ v.flags) & JF_MARKUP) && jstr_eq(st, kept, v);
   case J_UNDEF:
