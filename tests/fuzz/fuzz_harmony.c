@@ -1,5 +1,6 @@
-/* fuzz_harmony.c: any JSON as a Harmony conversation, and as chat messages with tools. What is
- * refused says why; what is rendered is covered by its segments from end to end. */
+/* fuzz_harmony.c: any JSON as a Harmony conversation, and as chat messages with tools; any bytes as
+ * what a model said. What is refused says why; what is rendered is covered by its segments from end
+ * to end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,9 +36,32 @@ static bool check(const struct value *messages, struct harmony_options options) 
   return rc == 0;
 }
 
+/* What is taken apart is not more than what was said. */
+static void check_answer(const char *text, size_t len) {
+  struct value said;
+  struct err err = {0};
+  size_t n = 0;
+  if (harmony_parse(text, len, &said, &err)) {
+    require(err.code == ERR_INVALID && err.text[0] && said.kind == VALUE_NULL);
+    return;
+  }
+  const struct value *calls = value_get(&said, "tool_calls");
+  const struct value *parts[] = {value_get(&said, "reasoning"), value_get(&said, "content")};
+  for (size_t i = 0; i < 2; i++)
+    n += parts[i]->kind == VALUE_STRING ? parts[i]->u.string.len : 0;
+  for (size_t i = 0; i < value_count(calls); i++) {
+    const struct value *name = value_get(value_at(calls, i), "name");
+    require(name->u.string.len > 0);
+    n += name->u.string.len + value_get(value_at(calls, i), "arguments")->u.string.len;
+  }
+  require(n <= len);
+  value_free(&said);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct value row, conversation;
   struct err err = {0};
+  check_answer((const char *)data, size);
   if (json_parse((const char *)data, size, &row, &err))
     return 0;
   const struct value *messages = value_get(&row, "messages");
