@@ -18,6 +18,8 @@ TEMPLATE = ("{{ bos_token }}{%- if dated %}<|im|>date {{ strftime_now('%d %b %Y'
             "{%- for m in messages %}<|im|>{{ m.role }}\n{{ m.content }}"
             "{%- for c in m.tool_calls or [] %}[{{ c.function.name }}{{ c.function.arguments | tojson(SPACING) }}]{% endfor -%}"
             "<|end|>\n{% endfor -%}{%- if add_generation_prompt %}<|im|>assistant\n{% endif -%}")
+# The same without a first token, for `bytes`, which has none.
+BARE = TEMPLATE.replace("{{ bos_token }}", "").replace("SPACING", "")
 DATED = {"messages": [{"role": "user", "content": "Hi"}], "chat_template_kwargs": {"dated": True}}
 
 
@@ -123,7 +125,7 @@ def test_bytes_is_equal_in_prompts(work):
 
 
 def test_bytes_with_a_template_is_equal_in_messages(work):
-    path = work.write("own.jinja", TEMPLATE.replace("SPACING", ""))
+    path = work.write("own.jinja", BARE)
     check_equal(work, "bytes", 16, "--template", path)
 
 
@@ -189,7 +191,7 @@ def test_the_first_difference_has_text_around_it(work):
 def test_add_special_tokens(work):
     def ask(_, body):
         body["add_special_tokens"] = "messages" in body
-    folder = model(work, template=TEMPLATE.replace("{{ bos_token }}", "").replace("SPACING", ""))
+    folder = model(work, template=BARE)
     with fleet(work, "--tokenizer", folder) as url:
         eq(lies(work, url, folder, ask=ask)["name"], "add_special_tokens")
         cause = lies(work, url, folder, "plain", "prompt", ask=ask)
@@ -354,7 +356,7 @@ def test_llama_cpp_and_sglang(work):
             return
         ids = list(request.json["prompt"].encode())
         connection.reply({"tokens": ids, "count": len(ids), "max_model_len": 4096})
-    path = work.write("own.jinja", TEMPLATE.replace("SPACING", ""))
+    path = work.write("own.jinja", BARE)
     for handler in (llama, sglang):
         with Server(handler) as server:
             entry = parity(work, server.url, "--tokenizer", "bytes", "--no-completions")[0]
