@@ -176,7 +176,7 @@ local function read_row(opts)
   if not text:find "^%s*{" then
     text, message = checked(what, text, "list")
     if not text then
-      return nil, message .. " of messages, or an object with messages"
+      return nil, (message:gsub("must be a JSON list$", "%0 of messages, or an object with messages"))
     end
     return row_of(opts, text)
   end

@@ -91,6 +91,8 @@ def test_errors_say_where_and_what_to_do(work):
     has(render("--template", tpl, "nowhere.json", status=1), "nowhere.json")
     has(render("--template", tpl, work.path, status=1), "it cannot be read")
     has(render("--template", tpl, stdin=b"{", status=1), "is no JSON: line 1")
+    eq(render("--template", tpl, stdin=b'["\\ud800"]', status=1),
+       "perigee render: standard input is no JSON: line 1, column 3: half of a surrogate pair in a \\u escape\n")
     has(render("--template", tpl, stdin=b"3", status=1), "must be a JSON list of messages")
     has(render("--template", tpl, "--kwargs", "[]", status=1), "--kwargs must be a JSON object")
     has(render("--template", tpl, "--tools", bad, status=1), "bad.jinja is no JSON")
