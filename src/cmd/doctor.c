@@ -78,9 +78,9 @@ static const struct options_command command = {
         "  perigee doctor --fleet fleet.lua --json\n"
         "  perigee doctor               (the built-in simulated fleet)\n"
         "\n"
-        "It costs about 13 requests to each server, five of them a prompt of some 450 tokens with "
-        "at\n"
-        "most 8 tokens of output (parity asks for more: /tokenize only where there is one).\n"
+        "It costs about 13 requests to each server, three of them one prompt of some 450 tokens "
+        "with\n"
+        "at most 8 tokens of output, and what parity asks beside (/tokenize, mostly).\n"
         "\n"
         "Exit status: 0 healthy (warnings allowed), 1 something failed, 2 wrong usage, 98 with\n"
         "--strict when there are warnings, 130 interrupted.",
