@@ -348,8 +348,8 @@ end
 
 -- Modules that are no scripts' business (patterns): halves in C, helpers, commands, the report.
 local INTERNAL = {
-  "core", "%l+%.core", "diff", "fake", "hash", "list", "new", "object", "parity", "prompt", "render", "report",
-  "report_%l+", "request", "runtime", "types",
+  "core", "%l+%.core", "diff", "doctor", "doctor_%l+", "fake", "hash", "list", "new", "object", "parity", "prompt",
+  "render", "report", "report_%l+", "request", "runtime", "types",
 }
 
 -- Every module there is stands in the file or in INTERNAL.
