@@ -40,7 +40,8 @@ static const struct options_spec specs[] = {
     {"--set", "KEY=VALUE", OPTIONS_LIST, offsetof(struct sim_options, sets),
      "change a field of the profile, may be repeated: kv_blocks, block_size, max_model_len, "
      "max_num_batched_tokens, max_num_seqs, long_prefill_token_threshold, prefix_caching (on, "
-     "off), ttft and itl (profile fixed), prefill_tokens_per_s, step_overhead, decode_base, "
+     "off), reasoning_tokens (of gpt-oss: analysis before each answer), ttft and itl (profile "
+     "fixed), prefill_tokens_per_s, step_overhead, decode_base, "
      "decode_seq, decode_context, request_overhead"},
     {"--model", "NAME", OPTIONS_TEXT, offsetof(struct sim_options, model),
      "the model's name (default sim-model)"},

@@ -113,6 +113,8 @@ static int load_speech(struct genmodel *m, struct err *err) {
   /* a model that speaks Harmony, whatever its template */
   if (m->chat && harmony_knows(m->encoder)) {
     o.header = "<|channel|>final<|message|>";
+    o.think = "<|channel|>analysis<|message|>";
+    o.answer = "<|end|><|start|>assistant<|channel|>final<|message|>";
     o.opening = "<|start|>assistant";
     o.eos = "<|return|>";
   }

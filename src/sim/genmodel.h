@@ -14,6 +14,7 @@ struct loop;
 struct genmodel {
   const char *name;                   /* borrowed, as is the loop */
   uint32_t max_model_len, block_size; /* block_size: told to clients; 0: not known */
+  uint32_t reasoning_tokens;          /* thoughts before an answer, of a model that has them */
   uint64_t seed;
   const struct tokens *tokenizer;
   char *family;                   /* of a rank file that was named by its path; NULL */

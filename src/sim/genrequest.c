@@ -311,6 +311,7 @@ static bool say_words(struct genrequest *r, const struct speech *s, struct speec
   r->shown = a.shown;
   r->text = a.text;
   r->hidden = a.hidden;
+  r->thought = a.thought;
   return a.ended;
 }
 
@@ -332,7 +333,8 @@ static int settle_answer(struct genrequest *r, const struct value *body,
   if (rc)
     return rc;
   uint64_t key = babble_key(r->tokens, r->prompt_len, model->seed ^ (uint64_t)seed);
-  int64_t natural = babble_length(key);
+  uint32_t think = model->speech && model->speech->think.n ? model->reasoning_tokens : 0;
+  int64_t natural = babble_length(key) + think;
   int64_t least = min + (model->speech && model->speech->has_eos); /* the end counts as a token */
   if (natural < least)
     natural = least;
@@ -341,6 +343,7 @@ static int settle_answer(struct genrequest *r, const struct value *body,
                            .natural = (uint32_t)natural,
                            .most = r->max_tokens,
                            .ends = stops,
+                           .think = think,
                            .show_special = !skip_special};
   if (model->speech)
     stops = say_words(r, model->speech, &ask);

@@ -25,6 +25,7 @@ struct genrequest {
   char *text;
   uint32_t visible;   /* bytes of text that are shown at the end: less when a stop string ends it */
   uint32_t hidden;    /* leading output tokens that no event is made for (speech.h) */
+  uint32_t thought;   /* leading bytes of text that are reasoning, of chat */
   const char *finish; /* "stop" or "length" */
   char *stop;         /* the stop string that ends it; NULL */
   bool stream, include_usage, continuous_usage, return_token_ids;

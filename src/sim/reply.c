@@ -73,10 +73,35 @@ static uint32_t shown_after(const struct genrequest *q, uint32_t n) {
   return bytes < q->visible ? bytes : q->visible;
 }
 
+/* Bytes start..end of the text less what is not of its kind: thoughts, or the answer. */
+static void put_part(const struct genrequest *q, uint32_t start, uint32_t end, bool thoughts,
+                     struct buf *out) {
+  if (thoughts && end > q->thought)
+    end = q->thought;
+  if (!thoughts && start < q->thought)
+    start = q->thought < end ? q->thought : end;
+  json_write_string(out, q->text + start, end > start ? end - start : 0);
+}
+
 static void put_text(const struct genrequest *q, uint32_t from, uint32_t to, bool hide,
                      struct buf *out) {
   uint32_t start = shown_after(q, from), end = hide ? start : shown_after(q, to);
-  json_write_string(out, q->text + start, end - start);
+  put_part(q, start, end, false, out);
+}
+
+/* Reasoning, content, or both when an event holds the end of one and the beginning of the other. */
+static void put_delta(const struct genrequest *q, uint32_t from, uint32_t to, bool hide,
+                      struct buf *out) {
+  uint32_t start = shown_after(q, from), end = hide ? start : shown_after(q, to);
+  bool thinks = start < q->thought && end > start, answers = end > q->thought || !thinks;
+  if (thinks) {
+    buf_puts(out, "\"reasoning\":");
+    put_part(q, start, end, true, out);
+  }
+  if (answers) {
+    buf_puts(out, thinks ? ",\"content\":" : "\"content\":");
+    put_part(q, start, end, false, out);
+  }
 }
 
 static void put_stop_reason(const struct genrequest *q, struct buf *out) {
@@ -92,8 +117,11 @@ void reply_delta(const struct reply *r, uint32_t from, uint32_t to, bool last, b
   const struct genrequest *q = r->request;
   bool chat = q->api == GEN_CHAT;
   begin_event(r, out);
-  buf_puts(out, chat ? "{\"index\":0,\"delta\":{\"content\":" : "{\"index\":0,\"text\":");
-  put_text(q, from, to, hide, out);
+  buf_puts(out, chat ? "{\"index\":0,\"delta\":{" : "{\"index\":0,\"text\":");
+  if (chat)
+    put_delta(q, from, to, hide, out);
+  else
+    put_text(q, from, to, hide, out);
   buf_puts(out, chat ? "},\"logprobs\":null,\"finish_reason\":"
                      : ",\"logprobs\":null,\"finish_reason\":");
   if (last)
@@ -165,7 +193,13 @@ void reply_whole(const struct reply *r, uint32_t cached, bool usage, bool hide, 
   put_text(q, 0, q->output_len, hide, out);
   if (chat)
     buf_puts(out, ",\"refusal\":null,\"annotations\":null,\"audio\":null,\"function_call\":null,"
-                  "\"tool_calls\":[],\"reasoning\":null}");
+                  "\"tool_calls\":[],\"reasoning\":");
+  if (chat && q->thought && !hide)
+    put_part(q, 0, shown_after(q, q->output_len), true, out);
+  else if (chat)
+    buf_puts(out, "null");
+  if (chat)
+    buf_putc(out, '}');
   buf_printf(out, ",\"logprobs\":null,\"finish_reason\":\"%s\"", q->finish);
   put_stop_reason(q, out);
   put_whole_ids(q, "token_ids", false, hide, out);

@@ -29,6 +29,7 @@ static const struct key keys[] = {
     {"max_num_batched_tokens", KEY_WHOLE, ENGINE(max_num_batched_tokens), 1, 4e9},
     {"max_num_seqs", KEY_WHOLE, ENGINE(max_num_seqs), 1, 1e6},
     {"long_prefill_token_threshold", KEY_WHOLE, ENGINE(long_prefill_token_threshold), 0, 4e9},
+    {"reasoning_tokens", KEY_WHOLE, offsetof(struct simconfig, reasoning_tokens), 0, 1e6},
     {"prefix_caching", KEY_SWITCH, ENGINE(enable_prefix_caching), 0, 0},
     {"ttft", KEY_TTFT, 0, 0, DAY_S},
     {"itl", KEY_ITL, 0, 0, DAY_S},

@@ -15,6 +15,7 @@
 struct simconfig {
   struct steptime_profile time; /* its limits are those of `engine` from here on */
   struct engine_config engine;  /* num_blocks: with the null block, one more than kv_blocks */
+  uint32_t reasoning_tokens;    /* thoughts before each answer */
   bool max_model_len_set;
   bool max_model_len_lowered; /* by simconfig_check, to what the blocks can hold */
 };

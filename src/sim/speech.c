@@ -197,11 +197,12 @@ static int encode_special(struct trial *t, const char *text, struct err *err) {
   return tokens_encoder_encode(t->encoder, text, strlen(text), &special, &t->ids, err);
 }
 
-static int take_header(struct speech *s, struct trial *t, const char *text, struct err *err) {
+static int take_header(struct speech_word *w, struct trial *t, const char *text, struct err *err) {
+  if (!text)
+    return 0;
   int rc = encode_special(t, text, err);
   if (rc)
     return rc;
-  struct speech_word *w = &s->header;
   w->text = mem_strdup(text);
   w->len = (uint32_t)strlen(text);
   w->n = (uint32_t)t->ids.n;
@@ -215,7 +216,11 @@ static int take_header(struct speech *s, struct trial *t, const char *text, stru
 
 static int take_special(struct speech *s, struct trial *t, const struct speech_options *o,
                         struct err *err) {
-  int rc = o->header ? take_header(s, t, o->header, err) : 0;
+  int rc = take_header(&s->header, t, o->header, err);
+  if (!rc)
+    rc = take_header(&s->think, t, o->think, err);
+  if (!rc)
+    rc = take_header(&s->answer, t, o->answer, err);
   if (!rc && o->opening) {
     rc = encode_special(t, o->opening, err);
     tokens_list_reserve(&s->opening, t->ids.n);
@@ -263,6 +268,8 @@ void speech_free(struct speech *s) {
   words_free(&s->rare);
   word_free(&s->stop);
   word_free(&s->header);
+  word_free(&s->think);
+  word_free(&s->answer);
   tokens_list_free(&s->opening);
   *s = (struct speech){0};
 }
@@ -293,17 +300,18 @@ static bool say_word(struct saying *y, const struct speech_word *w) {
   return true;
 }
 
-static void say_header(struct saying *y, const struct speech *s, const struct speech_ask *ask) {
-  const struct speech_word *h = &s->header;
+/* Special tokens, and the words between them; false when not all were said. */
+static bool say_header(struct saying *y, const struct speech_word *h,
+                       const struct speech_ask *ask) {
   uint32_t from = 0;
-  for (uint32_t i = 0; i < h->n; from = h->ends[i++]) {
+  bool room = true;
+  for (uint32_t i = 0; i < h->n && room; from = h->ends[i++]) {
     bool special = h->text[from] == '<';
     if (ask->show_header && (!special || ask->show_special))
       buf_put(&y->text, h->text + from, h->ends[i] - from);
-    say_token(y, h->ids[i], y->text.len);
+    room = say_token(y, h->ids[i], y->text.len);
   }
-  if (!ask->show_header)
-    y->out->hidden = y->out->n;
+  return room;
 }
 
 static const struct speech_word *draw_word(const struct speech *s, uint64_t draw) {
@@ -312,19 +320,45 @@ static const struct speech_word *draw_word(const struct speech *s, uint64_t draw
   return &list->items[(draw >> 16) % list->n];
 }
 
+static const struct speech_word *first_word(const struct speech *s, uint64_t draw) {
+  return &s->first.items[(draw >> 16) % s->first.n];
+}
+
+/* Thoughts of ask->think tokens, and what leads from them to the answer; false when there was no
+ * room for all. */
+static bool say_thoughts(struct saying *y, const struct speech *s, const struct speech_ask *ask) {
+  uint64_t key = babble_mix(ask->key ^ 0x7468696e6bu); /* "think" */
+  bool room = say_header(y, &s->think, ask);
+  if (!ask->show_header)
+    y->out->hidden = y->out->n;
+  room = room && say_word(y, first_word(s, babble_mix(key)));
+  for (uint64_t i = 1; room && y->out->n < ask->think; i++)
+    room = say_word(y, draw_word(s, babble_mix(key + i)));
+  if (!ask->show_header)
+    y->out->thought = (uint32_t)y->text.len;
+  return room && say_header(y, &s->answer, ask);
+}
+
 void speech_say(const struct speech *s, const struct speech_ask *ask, struct speech_answer *out) {
-  uint32_t room = ask->most;
-  if (ask->ends && ask->natural < room && room - ask->natural > ANSWER_SLACK)
-    room = ask->natural + ANSWER_SLACK; /* the longest word, stop and end */
+  uint32_t room = ask->most, slack = ANSWER_SLACK + s->answer.n;
+  uint32_t natural = ask->natural > ask->think ? ask->natural : ask->think;
+  if (ask->ends && natural < room && room - natural > slack)
+    room = natural + slack; /* the longest word, stop and end */
   *out = (struct speech_answer){.ids = mem_calloc(room, sizeof *out->ids),
                                 .shown = mem_calloc(room, sizeof *out->shown)};
   struct saying y = {.out = out, .most = room};
   buf_init(&y.text, BUF_MAX_OWN);
   buf_puts(&y.text, "");
-  if (ask->header)
-    say_header(&y, s, ask);
+  bool room_left = true;
+  if (ask->header && ask->think && s->think.n) {
+    room_left = say_thoughts(&y, s, ask);
+  } else if (ask->header) {
+    room_left = say_header(&y, &s->header, ask);
+    if (!ask->show_header)
+      out->hidden = out->n;
+  }
   uint64_t first = babble_mix(ask->key + 2);
-  bool room_left = say_word(&y, &s->first.items[(first >> 16) % s->first.n]);
+  room_left = room_left && say_word(&y, first_word(s, first));
   for (uint64_t i = 3; room_left; i++) {
     if (ask->ends && out->n + s->has_eos >= ask->natural) {
       out->ended = !s->has_eos || say_token(&y, s->eos, y.text.len);

@@ -31,16 +31,19 @@ struct speech {
   struct speech_words rare;   /* not ASCII; may be empty */
   struct speech_word stop;    /* "."; n == 0: there is none */
   struct speech_word header;  /* what the model says before an answer; n == 0: nothing */
+  struct speech_word think;   /* what it says before it thinks; n == 0: it never does */
+  struct speech_word answer;  /* between its thoughts and the answer, the header included */
   struct tokens_list opening; /* a completion's prompt ends so: the header comes first */
   bool has_eos, repeats;      /* repeats: see speech_fit */
   uint32_t eos;
 };
 
-/* `header` and `opening` are special tokens and text ("<|channel|>final<|message|>"), `eos` one
- * token; NULL: none. ERR_UNSUPPORTED when no words of the tokenizer stay themselves, ERR_INVALID
- * when it does not know eos as one token. */
+/* `header`, `think`, `answer` and `opening` are special tokens and text
+ * ("<|channel|>final<|message|>"), `eos` one token; NULL: none; think and answer go together.
+ * ERR_UNSUPPORTED when no words of the tokenizer stay themselves, ERR_INVALID when it does not know
+ * eos as one token. */
 struct speech_options {
-  const char *header, *opening, *eos;
+  const char *header, *think, *answer, *opening, *eos;
 };
 NODISCARD int speech_init(struct speech *s, const struct tokens *t, struct tokens_encoder *e,
                           const struct speech_options *options, struct err *err);
@@ -58,7 +61,9 @@ struct speech_ask {
   uint32_t natural; /* tokens after which the model ends by itself, when `ends` */
   uint32_t most;    /* tokens there is room for, >= 1 */
   bool ends;
-  bool header;      /* begins with the header */
+  bool header;    /* begins with the header … */
+  uint32_t think; /* … or, when not 0, with so many tokens of thought (its opening included), where
+                     the model has thoughts */
   bool show_header; /* its text is shown, without special tokens unless show_special */
   bool show_special;
 };
@@ -67,9 +72,10 @@ struct speech_answer {
   uint32_t *ids;   /* n of them */
   uint32_t *shown; /* bytes of the text that are shown after each token, whole characters */
   uint32_t n;
-  uint32_t hidden; /* leading tokens that are no answer: the header that is not shown */
-  bool ended;      /* by itself; else at `most` */
-  char *text;      /* NUL-terminated */
+  uint32_t hidden;  /* leading tokens that are no answer: the header that is not shown */
+  uint32_t thought; /* leading bytes of the text that are thoughts; 0 when headers are shown */
+  bool ended;       /* by itself; else at `most` */
+  char *text;       /* NUL-terminated */
 };
 
 /* The same for the same key and options, a longer answer beginning with a shorter one but for its

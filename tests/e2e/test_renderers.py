@@ -128,6 +128,16 @@ def test_harmony_conversations(work):
         eq(result.run["fleet"]["template"], "harmony")
 
 
+def test_harmony_thoughts_leave_the_history_with_the_answer(work):
+    model = harmony(work)
+    plain = 'assert(reply.raw_text == "<|channel|>final<|message|>" .. reply.text, reply.raw_text)'
+    script = TALK.replace(plain, "assert(#reply.reasoning > 0 and reply.raw_text:find(reply.reasoning, 1, true))")
+    work.write("s.lua", script.replace("not said.reasoning", "said.reasoning == reply.reasoning"))
+    result = work.perigee("run", "s.lua", "--tokenizer", model, "--sim", "1", "--sim-set", "reasoning_tokens=10", *LOOSE)
+    eq(result.status, 0, result.out + result.err)
+    check_talk(result, -16)
+
+
 def test_harmony_is_verified_with_the_date_of_both_sides(work):
     model = harmony(work)
     work.write("s.lua", TALK)

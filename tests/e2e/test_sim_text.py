@@ -146,6 +146,36 @@ def test_tool_calls_and_tools(work):
         has(f.post("/tokenize", {"messages": messages}, 400)["error"]["message"], "tool_calls[0].function.arguments")
 
 
+def test_harmony_thinks_when_it_is_told_to(work):
+    """--set reasoning_tokens: analysis, then the answer; in chat as reasoning, in completions as raw tokens."""
+    model = harmony(work)
+    with fleet(work, "--tokenizer", model, "--now", "2026-08-22", "--set", "reasoning_tokens=12") as f:
+        whole = f.chat(HI, max_tokens=60, seed=3)
+        message = whole["choices"][0]["message"]
+        assert message["reasoning"] and message["content"], message
+        raw = f.post("/detokenize", {"tokens": whole["choices"][0]["token_ids"]})["prompt"]
+        eq(raw.removesuffix("<|return|>"), "<|channel|>analysis<|message|>" + message["reasoning"]
+           + "<|end|><|start|>assistant<|channel|>final<|message|>" + message["content"])
+        events = f.stream("/v1/chat/completions", {"messages": HI, "max_tokens": 60, "seed": 3, "stream_options": {"include_usage": True}})
+        deltas = [e["choices"][0]["delta"] for e in events if e["choices"]]
+        eq("".join(d.get("reasoning") or "" for d in deltas), message["reasoning"])
+        eq("".join(d.get("content") or "" for d in deltas), message["content"])
+        kinds = ["reasoning" if d.get("reasoning") else "content" for d in deltas if d.get("reasoning") or d.get("content")]
+        eq(kinds, sorted(kinds, reverse=True), "thoughts come first")
+        eq(events[-1]["usage"]["completion_tokens"], whole["usage"]["completion_tokens"])
+        said = f.post("/v1/completions", {"prompt": whole["prompt_token_ids"], "max_tokens": 60, "seed": 3, "skip_special_tokens": False})
+        eq(said["choices"][0]["text"], raw.removesuffix("<|return|>"))
+        said = f.post("/v1/completions", {"prompt": whole["prompt_token_ids"], "max_tokens": 60, "seed": 3})
+        eq(said["choices"][0]["text"], "analysis" + message["reasoning"] + "assistantfinal" + message["content"])
+        cut = f.chat(HI, max_tokens=8, seed=3)["choices"][0]
+        eq((cut["finish_reason"], cut["message"]["content"]), ("length", ""))
+        assert message["reasoning"].startswith(cut["message"]["reasoning"]) and cut["message"]["reasoning"], cut
+        # thoughts are not in the next prompt: what it has in common with the last one ends where they began
+        again = f.chat(HI + [{"role": "assistant", "content": message["content"], "reasoning": message["reasoning"]},
+                             {"role": "user", "content": "Go on."}], max_tokens=4)
+        eq(again["usage"]["prompt_tokens_details"]["cached_tokens"], whole["usage"]["prompt_tokens"] // 16 * 16)
+
+
 # ---- caches ----
 
 def check_turns(work, *args):

@@ -35,7 +35,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
   close(fd);
   require(chattemplate_load(path, NULL, &model.chat, &err) == 0);
   unlink(path);
-  struct speech_options o = {.header = "<|im|>x<|end|>", .opening = "<|im|>", .eos = "<|end|>"};
+  struct speech_options o = {.header = "<|im|>x<|end|>",
+                             .opening = "<|im|>",
+                             .eos = "<|end|>",
+                             .think = "<|im|>t",
+                             .answer = "<|end|><|im|>x"};
   require(speech_init(&speech, model.tokenizer, model.encoder, &o, &err) == 0);
   model.speech = &speech;
   return 0;
@@ -136,6 +140,7 @@ static void try_speech(const uint8_t *data, size_t size) {
                            .header = b[8] & 2,
                            .show_header = b[8] & 4,
                            .show_special = b[8] & 8,
+                           .think = b[8] >> 4,
                            .most = (uint32_t)b[9] + 1,
                            .natural = (uint32_t)b[10] + 1u + (b[11] & 1u) * 256u};
   struct speech_answer a;

@@ -157,6 +157,33 @@ static void test_whole_replies(void **state) {
   teardown(&f);
 }
 
+static void test_thoughts(void **state) {
+  (void)state;
+  struct fixture f;
+  setup(&f, GEN_CHAT, CHAT ",\"stream\":true}");
+  f.gen.thought = 2; /* of a"c */
+  reply_delta(&f.reply, 0, 1, false, false, &f.out);
+  check_out(&f, HEAD "{\"index\":0,\"delta\":{\"reasoning\":\"a\"},\"logprobs\":null,"
+                     "\"finish_reason\":null}]}\n\n");
+  reply_delta(&f.reply, 1, 3, false, false, &f.out);
+  check_out(&f, HEAD "{\"index\":0,\"delta\":{\"reasoning\":\"\\\"\",\"content\":\"c\"},"
+                     "\"logprobs\":null,\"finish_reason\":null}]}\n\n");
+  reply_delta(&f.reply, 2, 3, false, false, &f.out);
+  check_out(&f, HEAD "{\"index\":0,\"delta\":{\"content\":\"c\"},\"logprobs\":null,"
+                     "\"finish_reason\":null}]}\n\n");
+  reply_delta(&f.reply, 1, 1, false, false, &f.out); /* special tokens alone */
+  check_out(&f, HEAD "{\"index\":0,\"delta\":{\"content\":\"\"},\"logprobs\":null,"
+                     "\"finish_reason\":null}]}\n\n");
+  reply_whole(&f.reply, 0, true, false, &f.out);
+  check_has(f.out.data, "\"content\":\"c\",");
+  check_has(f.out.data, "\"reasoning\":\"a\\\"\"}");
+  buf_reset(&f.out);
+  reply_whole(&f.reply, 0, true, true, &f.out);
+  check_has(f.out.data, "\"content\":\"\",");
+  check_has(f.out.data, "\"reasoning\":null}");
+  teardown(&f);
+}
+
 static void test_error_event(void **state) {
   (void)state;
   struct apierror e = {0};
@@ -180,6 +207,7 @@ int main(void) {
       cmocka_unit_test(test_completion_events),
       cmocka_unit_test(test_hidden_and_stopped_text),
       cmocka_unit_test(test_whole_replies),
+      cmocka_unit_test(test_thoughts),
       cmocka_unit_test(test_error_event),
   };
   return cmocka_run_group_tests_name("reply", tests, NULL, NULL);

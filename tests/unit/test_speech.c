@@ -155,6 +155,49 @@ static void test_a_header(void **state) {
   teardown(&f);
 }
 
+static void test_thoughts(void **state) {
+  (void)state;
+  struct fixture f;
+  struct speech_options o = {.header = "the cache",
+                             .think = "<|I think:|>",
+                             .answer = "<|so|> the cache",
+                             .opening = "x y"};
+  setup(&f, &o);
+  struct speech_answer a, b;
+  struct speech_ask ask = {.key = 9, .natural = 5, .most = 200, .ends = true, .header = true};
+  ask.think = f.s.think.n + 9;
+  speech_say(&f.s, &ask, &a);
+  assert_memory_equal(a.ids, f.s.think.ids, f.s.think.n * sizeof *a.ids);
+  assert_int_equal(a.hidden, f.s.think.n);
+  uint32_t from = 0; /* where the thoughts end in tokens, and the answer's opening comes */
+  while (from < a.n && memcmp(a.ids + from, f.s.answer.ids, f.s.answer.n * sizeof *a.ids) != 0)
+    from++;
+  assert_in_range(from, ask.think, ask.think + 8);
+  assert_in_range(a.thought, 1, strlen(a.text) - 1);
+  assert_int_equal(a.shown[from - 1], a.thought);
+  assert_int_equal(a.shown[from + f.s.answer.n - 1], a.thought);
+  assert_int_equal(a.ended, true);
+  ask.most = from + 2; /* cut off in between */
+  speech_say(&f.s, &ask, &b);
+  assert_int_equal(b.n, from + 2);
+  assert_int_equal(strlen(b.text), b.thought);
+  free_answer(&b);
+  ask.most = 200;
+  ask.show_header = ask.show_special = true;
+  speech_say(&f.s, &ask, &b);
+  assert_int_equal(b.hidden, 0);
+  assert_int_equal(b.thought, 0);
+  assert_int_equal(strlen(b.text), strlen(a.text) + strlen("<|I think:|><|so|> the cache"));
+  free_answer(&a);
+  free_answer(&b);
+  ask.header = false; /* a prompt that does not ask for one */
+  speech_say(&f.s, &ask, &a);
+  assert_int_equal(a.thought, 0);
+  assert_true(f.s.think.ids[0] != a.ids[0]);
+  free_answer(&a);
+  teardown(&f);
+}
+
 static void test_an_end_that_is_no_token(void **state) {
   (void)state;
   struct fixture f;
@@ -217,8 +260,11 @@ static void test_fitting_a_template(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_tokenizer),    cmocka_unit_test(test_lengths),
-      cmocka_unit_test(test_a_header),           cmocka_unit_test(test_an_end_that_is_no_token),
+      cmocka_unit_test(test_every_tokenizer),
+      cmocka_unit_test(test_lengths),
+      cmocka_unit_test(test_a_header),
+      cmocka_unit_test(test_thoughts),
+      cmocka_unit_test(test_an_end_that_is_no_token),
       cmocka_unit_test(test_fitting_a_template),
   };
   return cmocka_run_group_tests_name("speech", tests, NULL, NULL);
