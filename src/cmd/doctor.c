@@ -30,7 +30,7 @@
 #define MAX_ROUNDS 16 /* a healthy server takes six */
 #define SIM_REPLICAS 2
 #define DEFAULT_TIMEOUT_S 60
-#define PARITY_STEPS 8 /* waits of a parity check that come one after the other, about */
+#define PARITY_STEPS 16 /* waits of a parity check that come one after the other, about */
 
 struct doctor_options {
   struct fleet_options fleet;

@@ -448,6 +448,29 @@ def test_a_stream_without_an_end(work):
         has(result.out, "--timeout")
 
 
+def test_a_server_that_falls_silent_during_parity(work):
+    class Tires(Fake):
+        asked = 0
+
+        def do_tokenize(self, r, c):
+            self.asked += 1
+            if self.asked <= 2:
+                Fake.do_tokenize(self, r, c)
+            else:
+                time.sleep(30)
+
+        def do_completions(self, r, c):
+            if self.asked > 2:
+                time.sleep(30)
+            Fake.do_completions(self, r, c)
+
+    with serve(Tires()) as s:
+        began = time.monotonic()
+        value = examined(work, s.url, "--tokenizer", "bytes", "--timeout", "5")
+        assert time.monotonic() - began < 10, time.monotonic() - began
+        matches(of(value, "parity"), r"^warn: .*not compared")
+
+
 def test_an_interrupt_ends_it(work):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
