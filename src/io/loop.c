@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,6 +17,9 @@
 
 /* The wall clock steps seldom; looking once a second is enough to convert kernel stamps. */
 #define OFFSET_AGE_NS NS_PER_S
+/* See loop_unhurried. A nap costs about as much as two wake-ups that it saves. */
+#define NAP_NS (50 * NS_PER_US)
+#define NAP_PAYS 3
 
 uint64_t loop_touch(struct loop *loop) {
   if (loop->stale) {
@@ -159,12 +163,40 @@ static void end_wakeup(struct loop *loop, uint64_t now) {
 
 /* Ends the wake-up before; returns whether the poll may block. */
 static bool settle(struct loop *loop) {
-  uint64_t now = clock_ns();
+  uint64_t now = loop->settled_ns = clock_ns();
   end_wakeup(loop, now);
   bool block = timers_arm(&loop->timers, now);
   loop->stale = loop->polling = true;
   return block && loop->ready.next == &loop->ready && !loop->again && !loop->stop;
 }
+
+/* ---- naps ---- */
+
+void loop_unhurried(struct loop *loop, size_t n) {
+  loop->unhurried += n;
+}
+
+static bool nap_pays(struct loop *loop) {
+  if (!loop->unhurried)
+    return false;
+  uint64_t now = loop->settled_ns, next = timers_next(&loop->timers);
+  double came = (double)loop->unhurried * (double)NAP_NS / (double)(now - loop->calm_ns + 1);
+  loop->gathering += (came - loop->gathering) / 4;
+  loop->calm_ns = now;
+  return loop->gathering >= NAP_PAYS && !loop->timers.precise && next > now &&
+         next - now > 2 * NAP_NS;
+}
+
+/* Sleeps have 50 µs of slack unless their thread says otherwise. */
+static void nap(struct loop *loop) {
+  if (!loop->prompt)
+    prctl(PR_SET_TIMERSLACK, NS_PER_US);
+  loop->prompt = true;
+  loop->stats.naps++;
+  clock_sleep_ns(NAP_NS);
+}
+
+/* ---- turns ---- */
 
 void loop_before_poll(uv_prepare_t *handle) {
   struct loop *loop = handle->loop->data;
@@ -185,6 +217,7 @@ static void run_idle(struct loop *loop) {
 
 static void work(struct loop *loop) {
   loop->polling = false;
+  loop->unhurried = 0;
   loop_touch(loop);
   if (loop->now_ns - loop->offset_at_ns > OFFSET_AGE_NS)
     measure_offset(loop);
@@ -206,7 +239,10 @@ void loop_run(struct loop *loop) {
   while (!loop->stop) {
     uv_idle_stop(&loop->spin); /* a turn that finds it active does not wait, whatever comes */
     if (loopfd_direct(loop)) {
-      loopfd_poll(loop, settle(loop));
+      bool block = settle(loop);
+      if (block && nap_pays(loop))
+        nap(loop);
+      loopfd_poll(loop, block);
       work(loop);
     } else {
       uv_run(&loop->uv, UV_RUN_ONCE);

@@ -71,6 +71,12 @@ int loop_fd_number(const struct loop_fd *f);
  * itself is the caller's to close, after this. */
 void loop_fd_close(struct loop_fd *f);
 
+/* `n` pieces of what was read in this wake-up could have waited: the kernel stamped them, and
+ * nobody waits for an answer to them. Where such pieces come so fast that each is a wake-up of its
+ * own (60,000 a second and more), the loop lets them gather for 50 µs before it looks again. Timers
+ * are never late by it, and spinning (`precise`) excludes it. */
+void loop_unhurried(struct loop *loop, size_t n);
+
 /* ---- ready list: phase three, FIFO; a task queued while it runs goes to the next round ---- */
 struct loop_task {
   void (*run)(struct loop_task *task);
@@ -97,6 +103,7 @@ void loop_set_idle(struct loop *loop, bool (*fn)(void *user), void *user, uint64
 struct loop_stats {
   uint64_t wakeups, timers_fired, busy_ns, cpu_ns; /* cpu_ns: of this thread since loop_new */
   uint64_t started_ns;
+  uint64_t naps; /* times that it let unhurried pieces gather */
 };
 void loop_get_stats(const struct loop *loop, struct loop_stats *out);
 /* Called with each timer's lateness (now − due, ns) and each wake-up's length (busy time, ns): the

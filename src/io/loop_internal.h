@@ -43,6 +43,12 @@ struct loop {
   bool running, polling, stop;
   bool direct; /* the second kind */
   bool again;  /* the idle function asked for another call */
+  bool prompt; /* sleeps of this thread end on time */
+
+  size_t unhurried;    /* pieces of this wake-up (loop_unhurried) */
+  double gathering;    /* how many come in the time of a nap, smoothed */
+  uint64_t settled_ns; /* when the last wake-up ended */
+  uint64_t calm_ns;    /* when the last one ended that had some */
 
   int epoll;     /* of all loop_fd; in direct wake-ups of the timerfd and libuv, too */
   uv_poll_t fds; /* on it; not in direct wake-ups, nor `tick`, `prepare`, `check`, `spin` */

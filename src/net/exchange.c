@@ -169,6 +169,10 @@ bool http_exchange_wants_peek(const struct http_exchange *x) {
          x->request->stamp_ns[STAMP_FIRST_BYTE] == SAMPLE_NEVER;
 }
 
+bool http_exchange_unhurried(const struct http_exchange *x, const struct http_read *read) {
+  return read->kernel_ns && x->headers_done && x->body == HTTP_BODY_STREAM && !x->over_ns;
+}
+
 static void first_byte(struct http_exchange *x, const struct http_read *read) {
   struct http_request *r = x->request;
   uint64_t kernel = read->first_ns ? read->first_ns : read->kernel_ns;

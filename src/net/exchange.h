@@ -91,6 +91,10 @@ NODISCARD int http_exchange_body(struct http_exchange *x, const char *bytes, siz
 /* Whether a peek for the first body byte's stamp is worth a system call now. */
 bool http_exchange_wants_peek(const struct http_exchange *x);
 
+/* Whether bytes of that read could have waited: a stream's, in the middle, stamped by the kernel.
+ */
+bool http_exchange_unhurried(const struct http_exchange *x, const struct http_read *read);
+
 enum http_break {
   HTTP_BREAK_CLOSED, /* the other side closed the connection before the reply was whole */
   HTTP_BREAK_RESET,  /* … or reset it */

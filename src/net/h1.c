@@ -188,6 +188,8 @@ static bool on_bytes(struct h1_conn *c, char *bytes, size_t n, const struct http
   http_exchange_read(c->x, n, read);
   switch (h1_parser_feed(&c->parser, bytes, n, read, &used)) {
   case H1_MORE:
+    if (http_exchange_unhurried(c->x, read))
+      loop_unhurried(c->pool->h1->client->loop, c->parser.pieces);
     return true;
   case H1_WHOLE:
     /* Bytes behind a reply that nobody asked for, or a request not sent whole: not to be trusted.

@@ -96,6 +96,7 @@ static int on_body(llhttp_t *llhttp, const char *at, size_t len) {
   else
     memmove(p->body + p->body_len, at, len);
   p->body_len += len;
+  p->pieces++;
   return 0;
 }
 
@@ -133,7 +134,7 @@ enum h1_verdict h1_parser_feed(struct h1_parser *p, char *bytes, size_t len,
                                const struct http_read *read, size_t *used) {
   p->read = read;
   p->body = NULL;
-  p->body_len = 0;
+  p->body_len = p->pieces = 0;
   llhttp_errno_t rc = llhttp_execute(&p->llhttp, bytes, len);
   *used = len;
   if (p->body_len && http_exchange_body(p->x, p->body, p->body_len, read))

@@ -12,6 +12,7 @@ struct h1_parser {
   const struct http_read *read; /* while bytes are parsed */
   char *body;                   /* this read's body bytes, moved together in the read's buffer */
   size_t body_len;
+  size_t pieces;     /* chunks, or parts of them, that it was made of */
   const char *why;   /* of H1_GARBLED */
   bool head_request; /* a reply to HEAD has no body */
   bool interim;      /* a 1xx: another head follows */

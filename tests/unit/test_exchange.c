@@ -141,6 +141,28 @@ static void first_packet_apart(void **state) {
   close_world(&w);
 }
 
+/* Only the middle of a stream may wait, and only where the kernel says when it came. */
+static void what_may_wait(void **state) {
+  (void)state;
+  struct world w;
+  open_world(&w, true, true);
+  http_exchange_connected(w.x, w.start + 10, false);
+  struct http_read by_kernel = at(&w, 50, 40, 0, 0), by_loop = at(&w, 50, 0, 0, 0);
+  assert_false(http_exchange_unhurried(w.x, &by_kernel)); /* no head yet */
+  head(&w, 200, "text/event-stream", by_kernel);
+  assert_int_equal(body(&w, EVENT("a"), by_kernel), 0);
+  assert_true(http_exchange_unhurried(w.x, &by_kernel));
+  assert_false(http_exchange_unhurried(w.x, &by_loop));
+  assert_int_equal(body(&w, "data: [DONE]\n\n", by_kernel), 0);
+  assert_false(http_exchange_unhurried(w.x, &by_kernel)); /* somebody goes on after it */
+  close_world(&w);
+  open_world(&w, true, false);
+  http_exchange_connected(w.x, w.start + 10, false);
+  head(&w, 200, "text/plain", by_kernel);
+  assert_false(http_exchange_unhurried(w.x, &by_kernel)); /* no stream */
+  close_world(&w);
+}
+
 static void coalesced_bound(void **state) {
   (void)state;
   struct world w;
@@ -274,10 +296,15 @@ static void limits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(stamps_of_the_loop), cmocka_unit_test(stamps_of_the_kernel),
-      cmocka_unit_test(first_packet_apart), cmocka_unit_test(coalesced_bound),
-      cmocka_unit_test(starts_over),        cmocka_unit_test(headers),
-      cmocka_unit_test(ways_of_a_body),     cmocka_unit_test(limits),
+      cmocka_unit_test(stamps_of_the_loop),
+      cmocka_unit_test(stamps_of_the_kernel),
+      cmocka_unit_test(first_packet_apart),
+      cmocka_unit_test(coalesced_bound),
+      cmocka_unit_test(what_may_wait),
+      cmocka_unit_test(starts_over),
+      cmocka_unit_test(headers),
+      cmocka_unit_test(ways_of_a_body),
+      cmocka_unit_test(limits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

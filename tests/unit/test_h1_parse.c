@@ -207,11 +207,30 @@ static void stops_at_the_limit(void **state) {
   stop(&p);
 }
 
+/* Chunks of one read are counted, whatever they hold: that is how often the server wrote. */
+static void chunks_are_counted(void **state) {
+  (void)state;
+  static const char head[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n";
+  static const char more[] = "1\r\nd\r\n2\r\nef\r\n5\r\ng", rest[] = "hijk\r\n";
+  struct parse p;
+  size_t used;
+  begin(&p, "GET");
+  assert_int_equal(feed(&p, head, sizeof head - 1, &used), H1_MORE);
+  assert_int_equal(p.parser.pieces, 1);
+  assert_int_equal(feed(&p, more, sizeof more - 1, &used), H1_MORE);
+  assert_int_equal(p.parser.pieces, 3);
+  assert_int_equal(feed(&p, rest, sizeof rest - 1, &used), H1_MORE);
+  assert_int_equal(p.parser.pieces, 1);
+  assert_string_equal(p.r.body.data, "abcdefghijk");
+  stop(&p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_cut),  cmocka_unit_test(one_piece_per_read),
-      cmocka_unit_test(garbled),    cmocka_unit_test(headers_too_long),
-      cmocka_unit_test(ends_early), cmocka_unit_test(stops_at_the_limit),
+      cmocka_unit_test(chunks_are_counted), cmocka_unit_test(every_cut),
+      cmocka_unit_test(one_piece_per_read), cmocka_unit_test(garbled),
+      cmocka_unit_test(headers_too_long),   cmocka_unit_test(ends_early),
+      cmocka_unit_test(stops_at_the_limit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -348,6 +348,67 @@ static void idle_keeps_away_from_a_near_timer(void **state) {
   loop_delete(i.loop);
 }
 
+/* ---- naps ---- */
+
+struct gathering {
+  struct loop *loop;
+  struct loop_timer timer; /* always near, when used */
+  int peer, left;
+  size_t pieces;
+  bool near;
+};
+
+static void near_fire(struct loop_timer *t) {
+  (void)t;
+}
+
+static void on_piece(struct loop_fd *f, void *user, unsigned events, uint64_t stamp) {
+  struct gathering *g = user;
+  char byte;
+  (void)events;
+  (void)stamp;
+  assert_int_equal(read(loop_fd_number(f), &byte, 1), 1);
+  if (g->pieces)
+    loop_unhurried(g->loop, g->pieces);
+  if (g->near)
+    loop_timer_set(g->loop, &g->timer, loop_now(g->loop) + 50 * NS_PER_US);
+  if (--g->left == 0)
+    loop_stop(g->loop);
+  assert_int_equal(write(g->peer, "x", 1), 1);
+}
+
+static uint64_t naps_of(size_t pieces, bool near, bool precise) {
+  struct err err;
+  struct gathering g = {.loop = loop_new(&err), .left = 200, .pieces = pieces, .near = near};
+  struct loop_fd *f;
+  struct loop_stats stats;
+  int fds[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  g.peer = fds[1];
+  loop_timer_init(&g.timer, near_fire);
+  loop_set_precise(g.loop, precise);
+  check_ok(loop_fd_open(g.loop, fds[0], LOOP_READ, on_piece, &g, &f, &err), &err);
+  assert_int_equal(write(g.peer, "x", 1), 1);
+  loop_run(g.loop);
+  loop_get_stats(g.loop, &stats);
+  loop_timer_clear(g.loop, &g.timer);
+  loop_fd_close(f);
+  close(fds[0]);
+  close(fds[1]);
+  loop_delete(g.loop);
+  return stats.naps;
+}
+
+/* Many pieces that can wait are waited for; what nobody called so never is, nor few, nor with a
+ * timer that would be late. */
+static void unhurried_pieces_gather(void **state) {
+  (void)state;
+  assert_true(naps_of(1000000, false, false) > 150); /* of 200 wake-ups */
+  assert_int_equal(naps_of(0, false, false), 0);
+  assert_int_equal(naps_of(1000000, true, false), 0);
+  assert_int_equal(naps_of(1000000, false, true), 0);
+}
+
 /* ---- figures ---- */
 
 struct figures {
@@ -497,6 +558,7 @@ int main(void) {
       cmocka_unit_test(a_post_may_be_posted_again),
       cmocka_unit_test(idle_runs_when_nothing_is_ready),
       cmocka_unit_test(idle_keeps_away_from_a_near_timer),
+      cmocka_unit_test(unhurried_pieces_gather),
       cmocka_unit_test(figures_count_what_was_done),
       cmocka_unit_test(delete_names_what_is_open),
       cmocka_unit_test(a_new_loop_ignores_sigpipe_unless_handled),
