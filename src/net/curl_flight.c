@@ -470,9 +470,10 @@ static void shape(struct flight *f) {
   } else if (follow) {
     curl_easy_setopt(f->easy, CURLOPT_HTTPHEADER, f->headers); /* as a redirect may have left it */
   }
-  if (!same || s->squeeze != squeeze || strcmp(s->method, r->method) != 0)
+  if (!same || s->squeeze != squeeze || strcmp(s->method, r->method) != 0) {
     set_method(f);
-  snprintf(s->method, sizeof s->method, "%s", r->method);
+    snprintf(s->method, sizeof s->method, "%s", r->method);
+  }
   s->bodiless = bodiless;
   s->large = large;
   s->follow = follow;

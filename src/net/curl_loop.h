@@ -26,6 +26,8 @@ NODISCARD int curl_loop_init(struct curl_loop *k, struct http_client *c, struct 
 void curl_loop_free(struct curl_loop *k);
 /* A socket for libcurl's open function: −1 with *os_errno. */
 int curl_loop_open_socket(struct curl_loop *k, int family, int type, int protocol, int *os_errno);
+/* A request ended well on fd: from here on libcurl tells when it closes it. */
+void curl_loop_proven(struct http_client *c, int fd);
 /* Stops watching fd, which is closed or given away by the caller. */
 void curl_loop_forget(struct http_client *c, int fd);
 /* Frees the table of descriptors; every curl_loop is gone. */

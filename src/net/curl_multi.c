@@ -197,6 +197,14 @@ static void tell_lost(struct flight *f, CURLcode rc) {
   http_exchange_fail(x, error, whole);
 }
 
+/* The connection that was made for it serves others now. */
+static void prove(struct flight *f) {
+  curl_socket_t fd = CURL_SOCKET_BAD;
+  if (f->connects && curl_easy_getinfo(f->easy, CURLINFO_ACTIVESOCKET, &fd) == CURLE_OK &&
+      fd != CURL_SOCKET_BAD)
+    curl_loop_proven(f->shard->full->client, fd);
+}
+
 /* libcurl is done with the request. Runs `done`. */
 static void tell_end(struct flight *f) {
   struct http_exchange *x = f->x;
@@ -212,6 +220,7 @@ static void tell_end(struct flight *f) {
     return;
   }
   if (rc == CURLE_OK) {
+    prove(f);
     land(f);
     http_exchange_end(x, &read);
     return;

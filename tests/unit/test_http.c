@@ -23,6 +23,9 @@ static void misuse(void **state) {
       {"GET", "/", "X y\r\n", "is not of the form"},
       {"GET", "/", ": y\r\n", "is not of the form"},
       {"GET", "/", "X: a\nY: b\r\n", "control character"},
+      {"GET", "/", "X: seven..\x1f\r\n", "control character"},
+      {"GET", "/", "X: 0123456789abcde\x01 and more\r\n", "control character"},
+      {"GET", "/", "X: \tan 8-byte tab\t and then\x1bone\r\n", "control character"},
       {"GET", "/", "Content-Length: 5\r\n", "the client writes it"},
       {"GET", "/", "A: b\r\ntransfer-encoding: chunked\r\n", "the client writes it"},
   };
