@@ -7,7 +7,9 @@ import subprocess
 import threading
 import time
 
-from harness import Server, Skip, chat_chunk, eq, has, main, matches, usage
+from harness import SANITIZED, Server, Skip, chat_chunk, eq, has, main, matches, usage
+
+SLACK = 4 if SANITIZED else 1  # what a bound on the time is stretched by
 
 METRICS = """# TYPE vllm:cache_config_info gauge
 vllm:cache_config_info{block_size="%d",num_gpu_blocks="500",enable_prefix_caching="%s",engine="0"} 1.0
@@ -394,12 +396,12 @@ def test_hostile_answers_everywhere(work):
     for name, handler in HOSTILE.items():
         with serve(handler) as s:
             began = time.monotonic()
-            result = doctor(work, s.url, "--timeout", "3", status=1, timeout=40)
-            assert time.monotonic() - began < 10, f"{name} took {time.monotonic() - began:.1f} s"
+            result = doctor(work, s.url, "--timeout", "3", status=1, timeout=90)
+            assert time.monotonic() - began < 15 * SLACK, f"{name} took {time.monotonic() - began:.1f} s"
             matches(result.out, r"\nnot healthy: ")
             assert not any(ord(ch) < 32 and ch != "\n" or ch == "\x7f" for ch in result.out), f"{name}: {result.out!r}"
             eq(result.err, "", name)
-            json.loads(doctor(work, s.url, "--timeout", "1", "--json", status=1, timeout=40).out)
+            json.loads(doctor(work, s.url, "--timeout", "1", "--json", status=1, timeout=90).out)
 
 
 def test_hostile_answers_to_one_question(work):
@@ -421,7 +423,7 @@ def test_a_server_that_never_answers_is_not_waited_for(work):
         began = time.monotonic()
         result = doctor(work, f"http://127.0.0.1:{s.getsockname()[1]}", "--timeout", "2", status=1)
         took = time.monotonic() - began
-        assert took < 6, f"{took:.1f} s"
+        assert took < 8 * SLACK, f"{took:.1f} s"
         matches(result.out, r"FAIL models")
 
 
@@ -431,7 +433,7 @@ def test_a_server_that_drips(work):
         began = time.monotonic()
         doctor(work, s.url, "--timeout", "4", "--model", "m", status=1)
         took = time.monotonic() - began
-        assert took < 9, f"{took:.1f} s"
+        assert took < 12 * SLACK, f"{took:.1f} s"
 
 
 def test_a_stream_without_an_end(work):
@@ -443,7 +445,7 @@ def test_a_stream_without_an_end(work):
     with serve(Fake(say={"chat": stream})) as s:
         began = time.monotonic()
         result = doctor(work, s.url, "--timeout", "4", status=1)
-        assert time.monotonic() - began < 9
+        assert time.monotonic() - began < 12 * SLACK
         matches(result.out, r"FAIL stream")
         has(result.out, "--timeout")
 
@@ -467,7 +469,7 @@ def test_a_server_that_falls_silent_during_parity(work):
     with serve(Tires()) as s:
         began = time.monotonic()
         value = examined(work, s.url, "--tokenizer", "bytes", "--timeout", "5")
-        assert time.monotonic() - began < 10, time.monotonic() - began
+        assert time.monotonic() - began < 12 * SLACK, time.monotonic() - began
         matches(of(value, "parity"), r"^warn: .*not compared")
 
 
@@ -481,7 +483,7 @@ def test_an_interrupt_ends_it(work):
         began = time.monotonic()
         result = work.finish(process, timeout=20)
         timer.join()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 8 * SLACK
         eq(result.status, 130, result.err)
 
 
