@@ -252,6 +252,20 @@ static MAY_RAISE int read_file(lua_State *L, const char *path, struct buf *b) {
   return why;
 }
 
+/* The file's bytes, in `b` or borrowed from the run's store, which reads each file once; sets *why
+ * to an errno, or 0. */
+static MAY_RAISE void find_source(lua_State *L, const char *path, struct buf *b, const char **text,
+                                  size_t *len, int *why) {
+  const struct state *s = state_of(L);
+  struct store *store = s && path ? s->options.store : NULL;
+  const struct blob *kept = store ? store_source(store, path) : NULL;
+  *why = kept ? 0 : read_file(L, path, b);
+  if (store && !kept && !*why)
+    kept = store_keep_source(store, path, b->len ? b->data : "", b->len);
+  *text = kept ? kept->data : b->len ? b->data : "";
+  *len = kept ? kept->len : b->len;
+}
+
 int bind_load_file(lua_State *L, const char *path) {
   luaL_checkstack(L, 12, "load");
   if (path)
@@ -260,15 +274,16 @@ int bind_load_file(lua_State *L, const char *path) {
     lua_pushliteral(L, "=stdin");
   const char *name = lua_tostring(L, -1);
   struct buf *b = bind_hold_buf(L); /* name, buffer */
-  int why = read_file(L, path, b), status = LUA_ERRFILE;
+  int why, status = LUA_ERRFILE;
+  const char *text;
+  size_t len;
+  find_source(L, path, b, &text, &len, &why);
   if (why == EFBIG) {
     lua_pushfstring(L, "%s is longer than the %d MiB that Lua source may have", name + 1,
                     (int)(BIND_SOURCE_MAX >> 20));
   } else if (why) {
     lua_pushfstring(L, "cannot open %s: %s", name + 1, strerror(why));
   } else {
-    char *text = b->len ? b->data : "";
-    size_t len = b->len;
     if (len >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) { /* a byte order mark */
       text += 3;
       len -= 3;

@@ -17,7 +17,8 @@
 /* As luaL_loadbufferx(L, text, len, name, "t"): pushes a function, or a message. Binary chunks are
  * refused, with the name of what was given and the way out. */
 MAY_RAISE int bind_load(lua_State *L, const char *text, size_t len, const char *name);
-/* As luaL_loadfilex(L, path, "t"); NULL is standard input. A message names the file. */
+/* As luaL_loadfilex(L, path, "t"); NULL is standard input. A message names the file. In a state of
+ * a run the file is read once for all of them (store_source). */
 MAY_RAISE int bind_load_file(lua_State *L, const char *path);
 
 /* For C functions that serve as __concat: between the two the collector does not run (its steps

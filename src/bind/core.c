@@ -23,12 +23,14 @@
 #define MAX_KNOWN 64
 
 /* The values of the list at `index` as C strings (they live as long as the table does). */
-static size_t list_words(lua_State *L, int index, const char **words) {
+static MAY_RAISE size_t list_words(lua_State *L, int index, const char **words) {
+  luaL_checktype(L, index, LUA_TTABLE);
   size_t n = (size_t)luaL_len(L, index);
   luaL_argcheck(L, n <= MAX_KNOWN, index, "too many words");
   for (size_t i = 0; i < n; i++) {
     lua_rawgeti(L, index, (lua_Integer)i + 1);
-    words[i] = luaL_checkstring(L, -1);
+    luaL_argcheck(L, lua_type(L, -1) == LUA_TSTRING, index, "a list of strings is expected");
+    words[i] = lua_tostring(L, -1);
     lua_pop(L, 1);
   }
   return n;

@@ -30,6 +30,7 @@ static MAY_RAISE int call_original(lua_State *L) {
 /* ---- order ---- */
 
 static int pairs_step(lua_State *L) { /* upvalues: keys, position */
+  luaL_checktype(L, 1, LUA_TTABLE);
   lua_Integer i = lua_tointeger(L, lua_upvalueindex(2));
   for (;;) {
     lua_settop(L, 1);
@@ -147,6 +148,9 @@ static int no_exit(lua_State *L) {
     bind_raise(L,
                "os.exit would end every virtual user: return from the session, or vu:fail(class, "
                "detail) to count it as failed");
+  if (bind_limit_holds(L)) /* a spec, a fleet file: its reader has more to do */
+    bind_raise(L, "os.exit would end perigee before it has done what it was asked for: return, or "
+                  "error(\"why\")");
   return call_original(L);
 }
 

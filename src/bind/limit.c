@@ -41,6 +41,11 @@ bool bind_limit_known(lua_State *L) {
   return find(L) != NULL;
 }
 
+bool bind_limit_holds(lua_State *L) {
+  const struct limit *l = find(L);
+  return l && l->deadline_ns;
+}
+
 const char *bind_limit_stopped(lua_State *L) {
   const struct limit *l = find(L);
   return l && l->stopped ? l->text : NULL;

@@ -19,8 +19,9 @@ MAY_RAISE bool bind_limit_call(lua_State *L, double seconds, int handler);
 MAY_RAISE void bind_limit_check(lua_State *L);
 /* Whether the hook also runs whole collections, which finds what a binding forgot to hold. */
 MAY_RAISE void bind_limit_stress(lua_State *L, bool stress);
-/* Whether a limit was ever set in this state. */
+/* Whether a limit was ever set in this state; whether one holds now. */
 bool bind_limit_known(lua_State *L);
+bool bind_limit_holds(lua_State *L);
 
 /* ---- both kinds of state (bind/stoppable.c) ---- */
 

@@ -270,6 +270,8 @@ bool bind_next_key(lua_State *L, int index) {
 
 /* __newindex of an object: (t, k, v) with k absent so far */
 static int object_newindex(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE); /* getmetatable gives it to everybody */
+  lua_settop(L, 3);
   if (lua_type(L, 2) != LUA_TSTRING)
     return luaL_error(L, "a JSON object's keys are strings, got a %s", luaL_typename(L, 2));
   if (lua_isnil(L, 3))
@@ -290,6 +292,7 @@ static int object_newindex(lua_State *L) {
 }
 
 static int object_step(lua_State *L) { /* upvalues: keys, position */
+  luaL_checktype(L, 1, LUA_TTABLE);
   lua_Integer i = lua_tointeger(L, lua_upvalueindex(2));
   for (;;) {
     lua_settop(L, 1);

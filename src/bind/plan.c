@@ -272,7 +272,7 @@ static MAY_RAISE int read_plan(lua_State *L) {
   read_slo(L, plan, p);
   read_targets(L, plan, p);
   read_params(L, plan, p);
-  bind_plan_files(L, p);
+  bind_plan_files(r->source, p);
   bind_push_place(L);
   p->where = mem_strdup(lua_isstring(L, -1) ? lua_tostring(L, -1) : r->source->script);
   return 0;

@@ -40,7 +40,7 @@ struct plan_info {
   size_t n_slo;
   char **targets; /* URLs */
   size_t n_targets;
-  char **files; /* modules loaded from disk, sorted; the script itself aside */
+  char **files; /* Lua files that were read, sorted; the script itself aside */
   size_t n_files;
   bool has_route, has_setup, has_teardown;
 };

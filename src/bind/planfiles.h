@@ -2,12 +2,11 @@
 #ifndef BIND_PLANFILES_H
 #define BIND_PLANFILES_H
 
-#include <lua.h>
-
 #include "bind/plan.h"
 
-/* Fills info->files with the paths of the modules that were loaded from disk (perigee's own are in
- * the binary), sorted. In the state that has loaded the script. */
-MAY_RAISE void bind_plan_files(lua_State *L, struct plan_info *info);
+/* Fills info->files with the paths of the Lua files that were read for the script (perigee's own
+ * are in the binary), itself aside, sorted. Their bytes: store_source. After the script was loaded.
+ */
+void bind_plan_files(const struct plan_source *source, struct plan_info *info);
 
 #endif

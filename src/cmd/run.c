@@ -18,6 +18,7 @@
 
 static const int late_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
+#define FLEET_ENDED "the built-in fleet failed or ended before the run did (it %s)"
 #define LAST_SECONDS 120 /* for the report of a run that lost a worker */
 
 static int usage(const struct err *err) {
@@ -199,6 +200,16 @@ static void on_progress(void *user, const struct run_snapshot *s) {
   live_progress(&job->live, s);
 }
 
+/* Without its fleet a run would only count failures until its end. */
+static bool on_broken(void *user, struct err *err) {
+  const struct runjob *job = user;
+  char how[80];
+  if (!job->has_sim || !simchild_has_ended(&job->sim, how, sizeof how))
+    return false;
+  err_set(err, ERR_CLOSED, FLEET_ENDED, how);
+  return true;
+}
+
 /* A thread that was given up goes on inside some C function, and may hold what the rest of this
  * command needs: a stream, a lock of the C library. Should the end be held up by that, this ends
  * it. */
@@ -234,15 +245,31 @@ static void on_last_signal(int number) {
   _exit(EXIT_INTERRUPTED);
 }
 
-/* Neither may allocate: they interrupt whatever runs. */
-static void on_late_signal(int number) {
-  static const char text[] =
-      "perigee run: the report is being written; once more ends it as it is\n";
+/* None of these may allocate: they interrupt whatever runs. */
+static void on_early_signal(int number) {
   (void)number;
-  ssize_t done = write(STDERR_FILENO, text, sizeof text - 1);
-  (void)done; /* the terminal may be what went away: the report is written all the same */
+}
+
+static void on_second_later(int number) {
+  (void)number;
   for (size_t i = 0; i < ARRAY_LEN(late_signals); i++)
     signal(late_signals[i], on_last_signal);
+}
+
+/* One that follows at once is the same wish: a key held down, a terminal that sends two kinds. */
+static void on_late_signal(int number) {
+  static const char text[] =
+      "perigee run: the report is being written; once more ends it as it is (from 1 s on)\n";
+  (void)number;
+  for (size_t i = 0; i < ARRAY_LEN(late_signals); i++)
+    signal(late_signals[i], on_early_signal);
+  unsigned left = alarm(1);
+  if (left) /* hurry()'s, which ends it anyway */
+    alarm(left);
+  else
+    signal(SIGALRM, on_second_later);
+  ssize_t done = write(STDERR_FILENO, text, sizeof text - 1);
+  (void)done; /* the terminal may be what went away: the report is written all the same */
 }
 
 /* The run is over, its report is not: a signal must not cost it, and may not be needed any more. */
@@ -280,7 +307,8 @@ static int execute(struct runjob *job, struct err *err) {
                               .print = on_print,
                               .print_user = job,
                               .progress = on_progress,
-                              .progress_user = job};
+                              .progress_user = job,
+                              .broken = on_broken};
   job->clock_offset_ns = clock_realtime_offset_ns();
   log_set_printer(live_print, &job->live);
   int rc = run_start(&config, &job->result, err);
@@ -304,8 +332,7 @@ static int execute(struct runjob *job, struct err *err) {
     char how[80];
     job->has_sim = false;
     if (!simchild_stop(&job->sim, how, sizeof how) && !job->run_error[0])
-      snprintf(job->run_error, sizeof job->run_error,
-               "the built-in fleet failed or ended before the run did (it %s)", how);
+      snprintf(job->run_error, sizeof job->run_error, FLEET_ENDED, how);
   }
   if (job->result.teardown_error[0] && !job->run_error[0])
     snprintf(job->run_error, sizeof job->run_error, "teardown: %.900s", job->result.teardown_error);

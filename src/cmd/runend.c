@@ -178,14 +178,19 @@ static void script_name(const struct runjob *job, const char *path, char *out, s
   snprintf(out, size, "scripts/%s", name);
 }
 
-static int copy_scripts(struct runjob *job, struct err *err) {
+/* The bytes that ran, not what the file has become since. */
+static int keep_script(struct runjob *job, const char *path, struct err *err) {
   char name[4096];
-  script_name(job, job->script, name, sizeof name);
-  int rc = rundir_copy(&job->dir, job->script, name, err);
-  for (size_t i = 0; i < job->plan.n_files && !rc; i++) {
-    script_name(job, job->plan.files[i], name, sizeof name);
-    rc = rundir_copy(&job->dir, job->plan.files[i], name, err);
-  }
+  const struct blob *bytes = store_source(job->store, path);
+  assert(bytes); /* the plan was read from it */
+  script_name(job, path, name, sizeof name);
+  return rundir_write(&job->dir, name, bytes->data, bytes->len, err);
+}
+
+static int keep_scripts(struct runjob *job, struct err *err) {
+  int rc = keep_script(job, job->script, err);
+  for (size_t i = 0; i < job->plan.n_files && !rc; i++)
+    rc = keep_script(job, job->plan.files[i], err);
   return rc;
 }
 
@@ -210,7 +215,7 @@ static int write_files(struct runjob *job, const struct value *info, const struc
     rc = err->code;
   if (write_report(job, info, summary, rc ? &later : err) && !rc)
     rc = err->code;
-  if (copy_scripts(job, rc ? &later : err) && !rc)
+  if (keep_scripts(job, rc ? &later : err) && !rc)
     rc = err->code;
   return rc;
 }

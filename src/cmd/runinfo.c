@@ -171,21 +171,15 @@ static struct value command_line(const struct runjob *job) {
   return list;
 }
 
-static struct value file_entry(const char *path) {
+/* A source with the hash of the bytes that ran. */
+static struct value file_entry(const struct runjob *job, const char *path) {
   struct value entry = value_object();
   set_text(&entry, "path", path);
-  FILE *f = fopen(path, "rbe");
-  if (!f)
-    return entry;
-  EVP_MD_CTX *md = EVP_MD_CTX_new();
-  unsigned char digest[EVP_MAX_MD_SIZE], chunk[16384];
+  const struct blob *bytes = store_source(job->store, path);
+  unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int len = 0;
-  EVP_DigestInit_ex(md, EVP_sha256(), NULL);
-  for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
-    EVP_DigestUpdate(md, chunk, n);
-  EVP_DigestFinal_ex(md, digest, &len);
-  EVP_MD_CTX_free(md);
-  fclose(f);
+  if (!bytes || !EVP_Digest(bytes->data, bytes->len, digest, &len, EVP_sha256(), NULL))
+    return entry;
   char hex[2 * EVP_MAX_MD_SIZE + 1];
   for (unsigned int i = 0; i < len; i++)
     snprintf(hex + 2 * (size_t)i, 3, "%02x", digest[i]);
@@ -303,9 +297,9 @@ struct value runinfo_value(const struct runjob *job) {
   value_set(&v, "banner", banner(job));
   value_set(&v, "command", command_line(job));
   struct value scripts = value_array();
-  value_push(&scripts, file_entry(job->script));
+  value_push(&scripts, file_entry(job, job->script));
   for (size_t i = 0; i < job->plan.n_files; i++)
-    value_push(&scripts, file_entry(job->plan.files[i]));
+    value_push(&scripts, file_entry(job, job->plan.files[i]));
   value_set(&v, "scripts", scripts);
   set_versions(&v);
   value_set(&v, "host", machine_value());

@@ -219,6 +219,17 @@ static bool reap(pid_t pid, uint64_t timeout_ns, int *status) {
   }
 }
 
+bool simchild_has_ended(const struct simchild *child, char *how, size_t how_size) {
+  siginfo_t info = {0};
+  if (!child->pid || waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      !info.si_pid)
+    return false;
+  snprintf(how, how_size,
+           info.si_code == CLD_EXITED ? "ended with status %d" : "ended by signal %d",
+           info.si_status);
+  return true;
+}
+
 bool simchild_stop(struct simchild *child, char *how, size_t how_size) {
   bool as_asked = true;
   snprintf(how, how_size, "not running");

@@ -36,6 +36,9 @@ struct simchild_fleet {
 NODISCARD int simchild_start_fleet(struct simchild *child, const struct simchild_fleet *wish,
                                    struct fleet *fleet, struct err *err);
 
+/* Whether it has ended by itself; *how (80 bytes) is how. It is not waited for. */
+bool simchild_has_ended(const struct simchild *child, char *how, size_t how_size);
+
 /* Asks it to end, waits, kills after two seconds. Frees what start made. False when it had ended by
  * itself before, or failed (a crash, a truth log that could not be written: *how says how it ended,
  * 80 bytes, and its own words are on stderr). */

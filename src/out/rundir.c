@@ -156,23 +156,6 @@ int rundir_write_value(const struct rundir *d, const char *name, const struct va
   return rc;
 }
 
-int rundir_copy(const struct rundir *d, const char *source, const char *name, struct err *err) {
-  FILE *f = fopen(source, "rb");
-  if (!f)
-    return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, "cannot read %s: %s", source,
-                   strerror(errno));
-  struct buf b;
-  buf_init(&b, BUF_MAX_OWN);
-  char piece[16384];
-  for (size_t n; (n = fread(piece, 1, sizeof piece, f)) > 0;)
-    buf_put(&b, piece, n);
-  int rc = ferror(f) ? err_set(err, ERR_IO, "cannot read %s: %s", source, strerror(errno))
-                     : rundir_write(d, name, b.data ? b.data : "", b.len, err);
-  fclose(f);
-  buf_free(&b);
-  return rc;
-}
-
 int rundir_open_log(const struct rundir *d, int *fd, struct err *err) {
   struct buf path;
   buf_init(&path, BUF_MAX_OWN);

@@ -26,9 +26,6 @@ NODISCARD int rundir_write(const struct rundir *d, const char *name, const void 
 /* The same with a value as indented JSON: run.json, summary.json. */
 NODISCARD int rundir_write_value(const struct rundir *d, const char *name, const struct value *v,
                                  struct err *err);
-/* A byte-for-byte copy of the file `source`. ERR_NOT_FOUND, ERR_IO. */
-NODISCARD int rundir_copy(const struct rundir *d, const char *source, const char *name,
-                          struct err *err);
 
 /* Opens log.txt for appending; the caller closes *fd. */
 NODISCARD int rundir_open_log(const struct rundir *d, int *fd, struct err *err);

@@ -75,8 +75,12 @@ static void show_progress(struct conductor *c) {
 
 static void on_progress_timer(struct loop_timer *timer) {
   struct conductor *c = CONTAINER_OF(timer, struct conductor, progress_timer);
+  const struct run_config *config = c->run.config;
+  struct err why;
   show_progress(c);
-  uint64_t every = c->run.config->progress_ns;
+  if (!c->cut && config->broken && config->broken(config->progress_user, &why))
+    conductor_cut(c, &why);
+  uint64_t every = config->progress_ns;
   loop_timer_set(c->run.loop, timer, now(c) + (every ? every : PROGRESS_NS));
 }
 

@@ -63,6 +63,9 @@ struct run_config {
   void (*progress)(void *user, const struct run_snapshot *snapshot); /* on the calling thread */
   void *progress_user;
   uint64_t progress_ns; /* between two calls; 0 = 250 ms */
+  /* Asked as often, on the calling thread, with progress_user: true ends the load at once, and *err
+   * is why. NULL = never. */
+  bool (*broken)(void *user, struct err *err);
 };
 
 struct run_result {

@@ -9,7 +9,7 @@
 
 #define AT_ONCE 256 /* arrivals begun in one wake-up: the others wait for these to run */
 #define MAX_COUNTED 10000000u
-#define REST_NS (100 * NS_PER_MS) /* of a user whose session ended by a mistake of the script */
+#define REST_NS (100 * NS_PER_MS) /* of a user whose session could not do anything */
 
 static void check_done(struct worker *w);
 
@@ -79,8 +79,13 @@ static void forget_more(struct worker_slot *slot) {
   slot->has_more = false;
 }
 
-/* The user of a closed load goes on after a while: at once, a script that fails at its first line
- * would spin through millions of sessions. */
+/* Nobody is there, or nobody that could be talked to. */
+static bool is_unreachable(enum sample_error error) {
+  return error == SAMPLE_CONNECT || error == SAMPLE_RESOLVE || error == SAMPLE_TLS;
+}
+
+/* The user of a closed load goes on after a while: at once, a script that fails at its first line,
+ * or a server that is gone, would make it spin through millions of sessions. */
 static void rest(struct worker_slot *slot) {
   struct worker *w = slot->worker;
   slot->due.measured = false;
@@ -93,6 +98,7 @@ static void session_ended(struct vu *vu) {
   struct worker_slot *slot = vu->owner;
   struct worker *w = slot->worker;
   bool by_mistake = vu->outcome.error == SAMPLE_SCRIPT;
+  bool wait = by_mistake || is_unreachable(vu->outcome.error);
   if (by_mistake)
     say_error(w, vu);
   record_end(w, slot, vu->begun ? vu->start_ns : loop_now(w->loop), &vu->outcome);
@@ -100,7 +106,7 @@ static void session_ended(struct vu *vu) {
   forget_more(slot);
   w->n_live--;
   worker_room_again(w, slot->state);
-  if (by_mistake && !w->run->load.open && w->accepting)
+  if (wait && !w->run->load.open && w->accepting)
     rest(slot);
   else
     next_session(slot);

@@ -154,12 +154,19 @@ struct word {
   char text[];
 };
 
+struct source {
+  char *path;
+  struct blob *bytes;
+};
+
 struct store {
   pthread_mutex_t mutex;
   pthread_cond_t changed;
   struct entry *entries;
   struct waiter *waiters;
   struct word *words;
+  struct source *sources; /* in the order they were read */
+  size_t n_sources, sources_cap;
 };
 
 struct store *store_new(void) {
@@ -188,6 +195,11 @@ void store_delete(struct store *s) {
     s->words = w->next;
     mem_free(w);
   }
+  for (size_t i = 0; i < s->n_sources; i++) {
+    mem_free(s->sources[i].path);
+    blob_unref(s->sources[i].bytes);
+  }
+  mem_free(s->sources);
   pthread_cond_destroy(&s->changed);
   pthread_mutex_destroy(&s->mutex);
   mem_free(s);
@@ -294,4 +306,40 @@ const char *store_word(struct store *s, const char *word) {
   }
   pthread_mutex_unlock(&s->mutex);
   return w->text;
+}
+
+/* With the mutex held. */
+static const struct blob *find_source(const struct store *s, const char *path) {
+  for (size_t i = 0; i < s->n_sources; i++)
+    if (strcmp(s->sources[i].path, path) == 0)
+      return s->sources[i].bytes;
+  return NULL;
+}
+
+const struct blob *store_source(struct store *s, const char *path) {
+  pthread_mutex_lock(&s->mutex);
+  const struct blob *found = find_source(s, path);
+  pthread_mutex_unlock(&s->mutex);
+  return found;
+}
+
+const struct blob *store_keep_source(struct store *s, const char *path, const void *data,
+                                     size_t len) {
+  pthread_mutex_lock(&s->mutex);
+  const struct blob *kept = find_source(s, path);
+  if (!kept) {
+    MEM_GROW(s->sources, s->n_sources, s->sources_cap);
+    struct source *source = &s->sources[s->n_sources++];
+    *source = (struct source){.path = mem_strdup(path), .bytes = blob_new(data, len)};
+    kept = source->bytes;
+  }
+  pthread_mutex_unlock(&s->mutex);
+  return kept;
+}
+
+const char *store_source_path(struct store *s, size_t i) {
+  pthread_mutex_lock(&s->mutex);
+  const char *path = i < s->n_sources ? s->sources[i].path : NULL;
+  pthread_mutex_unlock(&s->mutex);
+  return path;
 }

@@ -80,4 +80,16 @@ void store_fail(struct store *s, const char *name, const char *message);
 /* One copy of a word that lives as long as the store: what rows borrow. Any thread. */
 const char *store_word(struct store *s, const char *word);
 
+/* ---- source files: read once, so that every state of a run compiles the same bytes, and what the
+ * run's folder keeps is what ran, whatever became of the file meanwhile. Any thread. ---- */
+
+/* The bytes of the file at `path` as it was read first; borrowed, as long as the store. NULL: not
+ * read yet. */
+const struct blob *store_source(struct store *s, const char *path);
+/* Keeps what was read, unless somebody was faster; returns what is kept. */
+const struct blob *store_keep_source(struct store *s, const char *path, const void *data,
+                                     size_t len);
+/* The path of source `i` in the order they were read, borrowed; NULL behind the last one. */
+const char *store_source_path(struct store *s, size_t i);
+
 #endif

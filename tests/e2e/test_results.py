@@ -1,4 +1,5 @@
 """What a run leaves, held against src/out/ROW.md; runs that must not pass; hostile text in files and on the terminal."""
+import hashlib
 import json
 import os
 import re
@@ -145,6 +146,29 @@ return perigee.plan {
         summary = json.load(f)
     rows = [json.loads(line) for line in text.splitlines()]
     eq(len([r for r in rows if r["metric"] and r["measured"]]), summary["metrics"]["think_time"]["n"], "complete after Ctrl-C")
+
+
+def test_the_scripts_that_ran_are_kept(work):
+    """What is edited or deleted while the run goes on is kept as it ran, with its hash."""
+    library, data = "return { v = 1 }\n", "return 2\n"
+    text = """local perigee = require "perigee"
+local library, data = require "mine", dofile "data.lua"
+return perigee.plan { load = perigee.closed { users = 1, sessions = 1 },
+  session = function(vu) print "going" vu:sleep(2) vu:log(library.v + data) end }
+"""
+    work.write("s.lua", text), work.write("lib/mine.lua", library), work.write("data.lua", data)
+    process = work.start("run", "s.lua", "--sim", "1", "--workers", "2")
+    while "going" not in process.stderr.readline():
+        assert process.poll() is None
+    work.write("s.lua", "error 'edited'\n"), work.write("lib/mine.lua", "return {}\n")
+    os.unlink(os.path.join(work.path, "data.lua"))
+    result = work.finish(process)
+    eq(result.status in (0, 98), True, result.err)
+    hashes = {os.path.basename(s["path"]): s["sha256"] for s in result.run["scripts"]}
+    for name, ran in (("s.lua", text), ("lib/mine.lua", library), ("data.lua", data)):
+        with open(os.path.join(result.folder, "scripts", name), encoding="utf-8") as f:
+            eq(f.read(), ran, name)
+        eq(hashes[os.path.basename(name)], hashlib.sha256(ran.encode()).hexdigest(), name)
 
 
 def test_a_server_that_stops_answering_does_not_pass(work):

@@ -277,6 +277,27 @@ return spin()
     eq(result.out, "")
 
 
+def test_os_exit_ends_nobody_else_s_work(work):
+    """In a fleet file and in a spec it would end the command with the status of its choice."""
+    work.write("s.lua", plan("vu:sleep(0)"))
+    work.write("fleet.lua", "os.exit(0)")
+    result = work.perigee("run", "s.lua", "--fleet", "fleet.lua", timeout=30)
+    eq(result.status, 2)
+    has(result.err, "--fleet fleet.lua: fleet.lua:1: os.exit would end perigee before")
+    work.write("x_spec.lua", """
+it("first", function() os.exit(0) end)
+it("second", function() os.exit(true, true) end)
+it("third", function() end)
+""")
+    result = work.perigee("test", "x_spec.lua", timeout=30)
+    eq(result.status, 1)
+    has(result.out, "1 passed, 2 failed")
+    work.write("y_spec.lua", "os.exit(0)")
+    eq(work.perigee("test", "y_spec.lua", timeout=30).status, 1)
+    work.write("l.lua", "os.exit(7)")
+    eq(work.perigee("lua", "l.lua", timeout=30).status, 7)
+
+
 def test_perigee_lua_shows_no_frames_of_its_own(work):
     work.write("bad.lua", "x =\n= 2")
     work.write("sub/module.lua", "return +")

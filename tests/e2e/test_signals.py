@@ -1,6 +1,7 @@
 """Runs that are told to end, and runs whose script does not come back: results stay, nothing hangs, nothing is left."""
 import os
 import signal
+import socket
 import subprocess
 import time
 
@@ -290,6 +291,62 @@ def test_a_signal_while_the_report_is_written_costs_nothing(work):
     eq(result.status, 0, result.err)
     eq(result.summary["interrupted"], False)
     eq(result.summary["expectations"][0]["met"], True)
+
+
+def test_a_double_interrupt_while_the_report_is_written(work):
+    """What follows at once is the same wish; a second later it ends the command."""
+    for pause, status in ((0.002, 0), (1.5, 130)):
+        for name in ("mark", "go"):
+            if os.path.exists(os.path.join(work.path, name)):
+                os.unlink(os.path.join(work.path, name))
+        work.write("s.lua", plan("perigee.closed { users = 1, sessions = 3 }", TURN).replace("session =", """
+  expect = { function(summary)
+    local f = io.open("mark", "w") f:write("judging") f:close()
+    local till = os.time() + 20
+    while not io.open("go") and os.time() < till do end
+    return true
+  end },
+  session ="""))
+        with Server(good) as server:
+            process = work.start("run", "s.lua", "--replica", server.url, "--model", "test-model", "--runaway", "30s",
+                                 *RELAXED)
+            wait_for(work, "judging", process)
+            process.send_signal(signal.SIGINT)
+            time.sleep(pause)
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            work.write("go", "")
+            result = work.finish(process, 30)
+        eq(result.status, status, result.err)
+        if status == 0:
+            eq(result.summary["expectations"][0]["met"], True)
+            eq(sorted(os.listdir(result.folder)),
+               ["log.txt", "report.md", "run.json", "samples.jsonl", "scripts", "summary.json", "values.jsonl"])
+
+
+def test_a_run_ends_with_its_fleet(work):
+    """The built-in fleet dies: the run ends, says why, and keeps what it has."""
+    work.write("s.lua", plan('perigee.closed { users = 4, duration = "30s" }', TURN + "vu:sleep(0.05)"))
+    process = work.start("run", "s.lua", "--sim", "1", *RELAXED)
+    time.sleep(2)
+    child = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True)
+    os.kill(int(child.stdout), signal.SIGKILL)
+    began = time.monotonic()
+    result = work.finish(process, 30)
+    assert time.monotonic() - began < 10, "it went on"
+    eq(result.status, 1, result.err)
+    has(result.err, "the built-in fleet failed or ended before the run did (it ended by signal 9)")
+    assert 0 < len(result.rows) < 3000, len(result.rows)
+
+
+def test_users_of_a_server_that_is_gone_rest(work):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    work.write("s.lua", plan('perigee.closed { users = 2, duration = "2s" }', TURN))
+    result = work.perigee("run", "s.lua", "--replica", f"http://127.0.0.1:{port}", "--model", "m", "--no-preflight", timeout=30)
+    assert 4 <= len(result.rows) <= 60, len(result.rows)  # one in 100 ms and user
+    assert all(row["error"] == "connect" for row in result.rows), result.rows[0]
 
 
 def test_nohup_is_respected(work):

@@ -319,6 +319,8 @@ static void functions_judge_results(void **state) {
                              "function(results) return results.metrics.ttft.p50 < 1, 'p50 was ' .. "
                              "results.metrics.ttft.p50 end,\n"
                              "function() return nil end, function() error 'broken' end } }");
+  store_delete(store); /* it has the bytes of the script before */
+  store = store_new();
   const struct plan_source source = {.script = script.path, .store = store};
   struct value results = value_object();
   struct value *metrics = value_set(&results, "metrics", value_object());

@@ -1,5 +1,5 @@
-/* test_planfiles.c: the files behind a plan (planfiles.c): modules from disk, sorted, perigee's own
- * left out. */
+/* test_planfiles.c: the files behind a plan (planfiles.c): what was read as Lua source, sorted,
+ * perigee's own left out; and that every later state gets the same bytes. */
 #include "check.h"
 
 #include <sys/stat.h>
@@ -25,9 +25,11 @@ static void lists_modules_from_disk(void **state) {
   snprintf(lib, sizeof lib, "%s/lib", dir);
   assert_int_equal(mkdir(lib, 0700), 0);
   put(dir, "zeta.lua", "return {}\n");
+  put(dir, "data.lua", "return 1\n");
   put(dir, "lib/alpha.lua", "return require 'zeta'\n");
   put(dir, "s.lua",
       "local perigee = require 'perigee'\nrequire 'alpha'\nrequire 'cjson'\n"
+      "dofile(debug.getinfo(1).source:sub(2, -6) .. 'data.lua')\n"
       "return perigee.plan { load = perigee.closed { users = 1, sessions = 1 },\n"
       "  session = function() end }\n");
   snprintf(script, sizeof script, "%s/s.lua", dir);
@@ -36,12 +38,19 @@ static void lists_modules_from_disk(void **state) {
   struct plan_info plan;
   const struct plan_source source = {.script = script, .store = store};
   check_ok(bind_plan_load(&source, &plan, &err), &err);
-  assert_int_equal(plan.n_files, 2);
-  check_has(plan.files[0], "/lib/alpha.lua");
-  check_has(plan.files[1], "/zeta.lua");
+  assert_int_equal(plan.n_files, 3);
+  check_has(plan.files[0], "/data.lua");
+  check_has(plan.files[1], "/lib/alpha.lua");
+  check_has(plan.files[2], "/zeta.lua");
+  assert_string_equal(store_source(store, plan.files[2])->data, "return {}\n");
+  plan_info_free(&plan);
+  put(dir, "zeta.lua", "error 'edited while it ran'\n");
+  put(dir, "s.lua", "error 'edited too'\n");
+  check_ok(bind_plan_load(&source, &plan, &err), &err);
+  assert_int_equal(plan.n_files, 3);
   plan_info_free(&plan);
   store_delete(store);
-  static const char *const names[] = {"lib/alpha.lua", "zeta.lua", "s.lua"};
+  static const char *const names[] = {"lib/alpha.lua", "zeta.lua", "data.lua", "s.lua"};
   for (size_t i = 0; i < ARRAY_LEN(names); i++) {
     char path[256];
     snprintf(path, sizeof path, "%s/%s", dir, names[i]);

@@ -153,11 +153,27 @@ static void words_are_one_copy(void **state) {
   store_delete(NULL);
 }
 
+static void sources_are_what_was_read_first(void **state) {
+  (void)state;
+  struct store *s = store_new();
+  assert_null(store_source(s, "a.lua"));
+  assert_null(store_source_path(s, 0));
+  const struct blob *one = store_keep_source(s, "a.lua", "return 1", 8);
+  assert_string_equal(one->data, "return 1");
+  assert_ptr_equal(store_keep_source(s, "a.lua", "edited", 6), one);
+  assert_ptr_equal(store_source(s, "a.lua"), one);
+  assert_int_equal(store_keep_source(s, "empty.lua", "", 0)->len, 0);
+  assert_string_equal(store_source_path(s, 0), "a.lua");
+  assert_string_equal(store_source_path(s, 1), "empty.lua");
+  assert_null(store_source_path(s, 2));
+  store_delete(s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(trees_hold_and_find),      cmocka_unit_test(one_builds_others_wait),
       cmocka_unit_test(failure_reaches_everyone), cmocka_unit_test(a_circle_is_an_error),
-      cmocka_unit_test(words_are_one_copy),
+      cmocka_unit_test(words_are_one_copy),       cmocka_unit_test(sources_are_what_was_read_first),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
