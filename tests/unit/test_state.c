@@ -73,6 +73,8 @@ static void drop_worker(void) {
 
 static struct state_options options_for(const char *text) {
   script_write(&script, text);
+  store_delete(store); /* it has the bytes of the script before */
+  config.store = store = store_new();
   return (struct state_options){.script = script.path,
                                 .binding = bind_state_binding(),
                                 .loop = worker.loop,
