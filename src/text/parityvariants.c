@@ -219,7 +219,9 @@ static struct value sorted(const struct value *v) {
   if (v->kind == VALUE_OBJECT) {
     struct value out = value_object();
     size_t n = value_count(v);
-    struct value_pair *pairs = mem_alloc((n ? n : 1) * sizeof *pairs);
+    if (!n)
+      return out;
+    struct value_pair *pairs = mem_alloc(n * sizeof *pairs);
     memcpy(pairs, v->u.object.pairs, n * sizeof *pairs);
     qsort(pairs, n, sizeof *pairs, by_key);
     for (size_t i = 0; i < n; i++)
