@@ -79,8 +79,8 @@ struct parity_result {
 
 /* Judges `server_n` ids of the server's, or their number alone (`server` NULL), against ours (made
  * by parity_encode). Fills *out; free it with parity_result_free. Never fails: a variant that
- * cannot be rendered is no cause. Some 40 renderings at most 600 for a difference, none for equal
- * ids. */
+ * cannot be rendered is no cause. For a difference some 40 renderings, and, where none of them
+ * hits, pairs: 600 at most, fewer of long prompts; none for equal ids. */
 void parity_compare(const struct parity_local *local, const struct parity_case *c,
                     const struct tokens_list *ours, const uint32_t *server, size_t server_n,
                     struct parity_result *out);

@@ -14,7 +14,8 @@ struct text_case {
 
 static const struct text_case prompts[] = {
     {"plain", "The quick brown fox jumps over the lazy dog."},
-    {"unicode", "naïve café e\xcc\x81 ﬁ Ω日本語の文章、한국어 עברית 🙂 👩‍🚀 🇫🇷 "
+    {"unicode", "naïve café e\xcc\x81 ﬁ Ω日本語の文章、한국어 עברית 🙂 👩‍🚀 "
+                "🇫🇷 "
                 "\xe1\xa0\x8e "
                 "x\xc2\xa0y"},
     {"whitespace", "  two  spaces\n\n\ttab\t\r\n   three lines\n\n\n   and the end  "},

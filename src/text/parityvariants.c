@@ -537,14 +537,19 @@ static bool fits(const struct parity_trial *t, size_t i) {
   return recipes[i].forms & (is_chat(t) ? MESSAGES : PROMPT) && (!is_chat(t) || t->local->chat);
 }
 
+/* What trying pairs may cost, in tokens: of a prompt of 100,000 tokens no more than 200 are tried.
+ */
+#define PAIRS_TOKENS ((size_t)20000000)
+
 static bool try_pairs(struct search *s, struct parity_result *out) {
   char why[400];
-  size_t common;
+  size_t common, left = PAIRS_TOKENS / (s->t->ours->n + 1);
   for (size_t i = 0; i < N_RECIPES; i++)
-    for (size_t j = i + 1; j < N_RECIPES; j++) {
+    for (size_t j = i + 1; j < N_RECIPES && left; j++) {
       if (s->outcome[i] == NOTHING || s->outcome[j] == NOTHING ||
           recipes[i].dimension == recipes[j].dimension)
         continue;
+      left--;
       if (try(s, i, j, &common, why, sizeof why) == HIT) {
         add(s, out, i, j, common, why);
         return true;
