@@ -20,7 +20,8 @@ struct pass {
 
 struct tally {
   int64_t compared, differ, by_count, undecided;
-  const char *why; /* of the first that could not be compared; borrowed */
+  const char *why;     /* of the first that could not be compared; borrowed */
+  const char *refused; /* the same of the first that both sides refuse */
 };
 
 /* ---- one comparison ---- */
@@ -66,6 +67,8 @@ static void judge_one_sided(const struct pass *p, const struct parity_question *
   } else if (problem && a->refused) {
     snprintf(text, sizeof text, "here: %s; the server: %s", problem, a->reason);
     set_verdict(v, "refused", text);
+    if (!tally->refused)
+      tally->refused = value_to_string(value_get(v, "reason"));
   } else {
     set_verdict(v, "error",
                 a->reason ? a->reason : "the server has no way to say a prompt's tokens");
@@ -135,9 +138,10 @@ static void judge_server(const struct pass *p, struct value *out) {
   value_set(v, "differ", value_int(tally.differ));
   value_set(v, "by_count", value_int(tally.by_count));
   value_set(v, "reason",
-            value_cstring(tally.why ? tally.why
-                          : tally.compared
-                              ? NULL
+            value_cstring(tally.why        ? tally.why
+                          : tally.compared ? NULL
+                          : tally.refused
+                              ? tally.refused
                               : "no case could be compared: no template is known here"));
   value_set(v, "cases", list);
 }

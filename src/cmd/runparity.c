@@ -8,14 +8,38 @@
 #include "base/log.h"
 #include "cmd/paritycheck.h"
 #include "cmd/runjob.h"
+#include "text/tokens.h"
 
-/* The quick battery's case of one form. */
-static struct paritycases one_case(struct paritycases *quick, enum parity_form form) {
-  struct paritycases one = {0};
-  for (size_t i = 0; i < quick->n; i++)
-    if (quick->items[i].form == form)
-      one = (struct paritycases){.items = &quick->items[i], .n = 1};
-  return one;
+/* Whether our side can render a case: some templates take no system message. */
+static bool can_render(const struct fleet *fleet, const struct chattemplate *chat,
+                       const struct parity_case *c) {
+  struct parity_local local = {.encoder = tokens_encoder_new(fleet->tokens), .chat = chat};
+  struct parity_case now = *c;
+  struct tokens_list ids = {0};
+  struct err err;
+  now.chat.has_now = true; /* whichever: only whether it works is asked */
+  now.chat.now = (struct pytime){.year = 2026, .month = 1, .day = 1};
+  int rc = parity_encode(&local, &now, &ids, &err);
+  tokens_list_free(&ids);
+  tokens_encoder_delete(local.encoder);
+  return rc == 0;
+}
+
+/* The one case that is asked, out of the quick battery: that of the form, or, where the template
+ * refuses it, a user's message alone. */
+static struct paritycases one_case(struct paritycases *quick, const struct fleet *fleet,
+                                   const struct chattemplate *chat) {
+  static const char plain[] =
+      "[{\"role\":\"user\",\"content\":\"Hello naïve 日本,  two  spaces\\n\\n12345\"}]";
+  enum parity_form form = chat ? PARITY_MESSAGES : PARITY_PROMPT;
+  size_t at = 0;
+  struct err err;
+  while (at + 1 < quick->n && quick->items[at].form != form)
+    at++;
+  if (chat && !can_render(fleet, chat, &quick->items[at]) &&
+      !paritycases_add_messages(quick, "user", plain, sizeof plain - 1, &err))
+    at = quick->n - 1;
+  return (struct paritycases){.items = &quick->items[at], .n = 1};
 }
 
 /* One arm's servers with one renderer. Comparisons of arms call it once for each. */
@@ -24,7 +48,7 @@ static int compare(const struct fleet *fleet, const char *arm, struct value *out
   if (fleet->template && chattemplate_load(fleet->template, fleet->tokenizer, &chat, err))
     return err_prefix(err, "--template");
   struct paritycases quick = paritycases_quick();
-  struct paritycases cases = one_case(&quick, chat ? PARITY_MESSAGES : PARITY_PROMPT);
+  struct paritycases cases = one_case(&quick, fleet, chat);
   struct paritycheck check = {
       .fleet = fleet, .arm = arm, .templates = &chat, .n_templates = chat != NULL, .cases = &cases};
   int rc = paritycheck_run(&check, out, err);

@@ -459,6 +459,13 @@ def test_a_run_on_bytes_compares_a_prompt(work):
     has(check_of(done)["note"], "ids of a prompt were equal on 3 servers")
 
 
+def test_a_template_that_takes_no_system_message(work):
+    folder = model(work, template="{{ raise_exception('no system') if messages[0].role == 'system' }}" + BARE)
+    done = run(work, "--tokenizer", folder, "--template", folder, "--sim", "1")
+    eq(done.status, 0, done.err)
+    eq([(c["case"], c["verdict"]) for c in done.summary["parity"]["comparisons"][0]["cases"]], [("user", "equal")])
+
+
 def test_a_run_with_other_tokens_is_not_valid(work):
     folder = model(work)
     with fleet(work, "--tokenizer", folder) as url, Liar(url, answer=put_first) as liar:
