@@ -18,6 +18,10 @@
 ---   unit: `"50ms"`, `"2m"`, `"64KiB"`, `"5%"`.
 --- - **Randomness** comes from `vu.rng`. `math.random` and `os.time` raise in a session, and `pairs` walks
 ---   sorted keys, so a session says the same bytes on every machine and with any number of workers.
+--- - **Sessions share nothing that changes.** A session that assigns a global is ended with its line (write
+---   `local`). The script's own locals at top level are one copy per Lua state, of which a run has several, so
+---   do not count in them: what all users read comes from `perigee.shared` or from `setup` (`vu.shared`), what
+---   is counted goes to `vu:record`, and what belongs to one user is a local of `session`.
 
 --- A number in base units, or a string with a unit: `"50ms"`, `"2m"`, `"64KiB"`, `"5%"`, `"30/m"`.
 ---@alias perigee.Quantity number|string

@@ -17,159 +17,15 @@
 #include <string.h>
 
 #include "bind/bind.h"
+#include "bind/bytecode.h"
 #include "bind/hold.h"
 #include "run/state.h"
 
-/* The function and its two operands, the 20 slots a C function is promised, and some. */
-#define HEADROOM 32
-#define MOST_REGISTERS 255
+#define GUARD_UPVALUE 2 /* of a chunk, behind its _ENV */
 #define CONCAT "__concat"
-#define OWN_CONCAT "__CONCAT" /* of the same length */
+#define OWN_CONCAT BYTECODE_OWN_CONCAT
 
-enum { OP_GETFIELD = 14, OP_SETFIELD = 18, OP_CONCAT = 53 };
-enum { K_NIL = 0, K_FALSE = 1, K_INTEGER = 3, K_SHORT = 4, K_TRUE = 17, K_FLOAT = 19, K_LONG = 20 };
-
-static const char renamed_key, held_key; /* their addresses are registry keys */
-
-/* ---- a dump, read from front to back ---- */
-
-struct dump {
-  char *p, *end;
-  bool odd;        /* not what is expected */
-  bool renamed;    /* a __concat was found */
-  int crowded;     /* line of a function that leaves no room; 0 = none */
-  const char *why; /* what was read when it turned out odd */
-};
-
-static char *take(struct dump *d, size_t n) {
-  if (d->odd || (size_t)(d->end - d->p) < n) {
-    d->odd = true;
-    return NULL;
-  }
-  char *at = d->p;
-  d->p += n;
-  return at;
-}
-
-static size_t take_size(struct dump *d) {
-  size_t n = 0;
-  for (const char *b; (b = take(d, 1));) {
-    if (n >> 56) {
-      d->odd = true;
-      break;
-    }
-    n = n << 7 | ((unsigned char)*b & 0x7F);
-    if (*b & 0x80)
-      return n;
-  }
-  return 0;
-}
-
-static char *take_string(struct dump *d, size_t *len) {
-  size_t n = take_size(d);
-  *len = n ? n - 1 : 0;
-  return n ? take(d, n - 1) : NULL;
-}
-
-static void take_many(struct dump *d, size_t size) {
-  size_t n = take_size(d);
-  if (n > (size_t)(d->end - d->p) / size)
-    d->odd = true;
-  take(d, n * size);
-}
-
-static uint32_t instruction(const char *code, size_t i) {
-  uint32_t word;
-  memcpy(&word, code + 4 * i, 4);
-  return word;
-}
-
-/* Whether constant number k is the name of a field somewhere in this code. */
-static bool names_field(const char *code, size_t n, size_t k) {
-  for (size_t i = 0; i < n; i++) {
-    uint32_t word = instruction(code, i), op = word & 0x7F;
-    if ((op == OP_SETFIELD && (word >> 16 & 0xFF) == k) || (op == OP_GETFIELD && word >> 24 == k))
-      return true;
-  }
-  return false;
-}
-
-static bool has_concat(const char *code, size_t n) {
-  for (size_t i = 0; i < n; i++)
-    if ((instruction(code, i) & 0x7F) == OP_CONCAT)
-      return true;
-  return false;
-}
-
-static void take_constants(struct dump *d, const char *code, size_t n_code) {
-  size_t n = take_size(d), len;
-  for (size_t k = 0; k < n && !d->odd; k++) {
-    const char *type = take(d, 1);
-    switch (type ? *type : K_NIL) {
-    case K_NIL:
-    case K_FALSE:
-    case K_TRUE:
-      break;
-    case K_INTEGER:
-    case K_FLOAT:
-      take(d, 8);
-      break;
-    case K_SHORT:
-    case K_LONG: {
-      char *s = take_string(d, &len);
-      if (s && len == sizeof CONCAT - 1 && memcmp(s, CONCAT, len) == 0 &&
-          names_field(code, n_code, k)) {
-        memcpy(s, OWN_CONCAT, len);
-        d->renamed = true;
-      }
-      break;
-    }
-    default:
-      d->odd = true;
-    }
-  }
-}
-
-/* Line numbers, names of variables. */
-static void take_debug(struct dump *d) {
-  size_t len;
-  take_many(d, 1);
-  for (size_t n = take_size(d); n > 0 && !d->odd; n--) {
-    take_size(d);
-    take_size(d);
-  }
-  for (size_t n = take_size(d); n > 0 && !d->odd; n--) {
-    take_string(d, &len);
-    take_size(d);
-    take_size(d);
-  }
-  for (size_t n = take_size(d); n > 0 && !d->odd; n--)
-    take_string(d, &len);
-}
-
-/* One function and those inside it; Lua's parser bounds how deep they nest. */
-static void take_function(struct dump *d) { // NOLINT(misc-no-recursion)
-  size_t len;
-  take_string(d, &len); /* source */
-  size_t line = take_size(d);
-  take_size(d);
-  char *head = take(d, 3); /* parameters, whether vararg, maxstacksize */
-  size_t n_code = take_size(d);
-  if (n_code > (size_t)(d->end - d->p) / 4)
-    d->odd = true;
-  const char *code = take(d, n_code * 4);
-  if (!head || !code)
-    return;
-  unsigned registers = (unsigned char)head[2], most = MOST_REGISTERS - HEADROOM;
-  if (registers > most && has_concat(code, n_code) && !d->crowded)
-    d->crowded = (int)line + (line == 0);
-  head[2] = (char)(registers > most ? MOST_REGISTERS : registers + HEADROOM);
-  take_constants(d, code, n_code);
-  take_many(d, 3); /* upvalues */
-  for (size_t n = take_size(d); n > 0 && !d->odd; n--)
-    take_function(d);
-  take_debug(d);
-}
+static const char renamed_key, held_key, guard_key; /* their addresses are registry keys */
 
 static int write_piece(lua_State *L, const void *p, size_t size, void *user) {
   (void)L;
@@ -177,31 +33,71 @@ static int write_piece(lua_State *L, const void *p, size_t size, void *user) {
   return 0;
 }
 
-/* The function on top becomes one with room; LUA_OK, or a message on top instead. */
-static MAY_RAISE int give_room(lua_State *L, const char *name) {
-  static const size_t header = 4 + 1 + 1 + 6 + 3 + 8 + 8;
-  struct buf *b = bind_hold_buf(L); /* function, buffer */
-  lua_insert(L, -2);
-  lua_dump(L, write_piece, b, 0);
+/* ---- globals ---- */
+
+/* guard[name] = value: what a chunk does that assigns a global. */
+static int write_global(lua_State *L) {
+  const struct state *s = state_of(L);
+  if (s && s->running) {
+    const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "a global";
+    bind_raise(L,
+               "'%s' is a global, which a thread's users share and sessions must not assign: write "
+               "`local %s`. For all users alike: perigee.shared, or what setup returns "
+               "(vu.shared); for figures: vu:record",
+               name, name);
+  }
+  lua_pushglobaltable(L);
+  lua_replace(L, 1);
+  lua_settable(L, 1);
+  return 0;
+}
+
+/* What chunks write globals to: always empty, so each write asks. */
+static MAY_RAISE void push_guard(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &guard_key) == LUA_TTABLE)
+    return;
   lua_pop(L, 1);
-  struct dump d = {.p = b->data, .end = b->data + b->len};
-  take(&d, header);
-  take(&d, 1); /* number of upvalues */
-  take_function(&d);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, write_global);
+  lua_setfield(L, -2, "__newindex");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &guard_key);
+}
+
+/* ---- source to function ---- */
+
+/* The function on top becomes one with room, and a guard where it assigns globals; LUA_OK, or a
+ * message on top instead. */
+static MAY_RAISE int give_room(lua_State *L, const char *name) {
+  struct buf *dump = bind_hold_buf(L);
+  struct buf *changed = bind_hold_buf(L); /* function, two buffers */
+  lua_pushvalue(L, -3);
+  lua_dump(L, write_piece, dump, 0);
+  lua_pop(L, 1);
+  struct bytecode found;
+  bytecode_change(dump, changed, &found);
   const char *shown = *name == '@' || *name == '=' ? name + 1 : name;
   int status = LUA_ERRSYNTAX;
-  if (d.odd || d.p != d.end)
+  if (found.odd)
     lua_pushfstring(L, "%s: this Lua's compiled form is not that of 5.4 (%s was built for)", shown,
                     LUA_RELEASE);
-  else if (d.crowded)
+  else if (found.crowded)
     lua_pushfstring(L,
                     "%s:%d: this function has too many local variables for a `..` in it (with "
                     "temporaries %d are possible); make two of it",
-                    shown, d.crowded, MOST_REGISTERS - HEADROOM);
+                    shown, found.crowded, found.most_registers);
   else
-    status = luaL_loadbufferx(L, b->data, b->len, name, "b");
-  lua_remove(L, -2);
-  if (status == LUA_OK && d.renamed) {
+    status = luaL_loadbufferx(L, changed->data, changed->len, name, "b");
+  lua_replace(L, -4);
+  lua_pop(L, 2);
+  if (status == LUA_OK && found.guarded) {
+    push_guard(L);
+    if (!lua_setupvalue(L, -2, GUARD_UPVALUE))
+      lua_pop(L, 1);
+  }
+  if (status == LUA_OK && found.renamed) {
     lua_pushboolean(L, 1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &renamed_key);
   }
@@ -417,7 +313,7 @@ static MAY_RAISE void refuse_in_session(lua_State *L, const char *what, const ch
                what, name);
 }
 
-/* Sets the first upvalue, if there is one, to the value at `env`; nil, message for a failed load.
+/* Makes the value at `env`, if there is one, the chunk's globals; nil, message for a failed load.
  */
 static MAY_RAISE int loaded(lua_State *L, int status, int env) {
   if (status != LUA_OK) {
@@ -426,9 +322,11 @@ static MAY_RAISE int loaded(lua_State *L, int status, int env) {
     return 2;
   }
   if (env) {
-    lua_pushvalue(L, env);
-    if (!lua_setupvalue(L, -2, 1))
-      lua_pop(L, 1);
+    for (int i = 1; i <= GUARD_UPVALUE; i++) { /* what is written goes there too */
+      lua_pushvalue(L, env);
+      if (!lua_setupvalue(L, -2, i))
+        lua_pop(L, 1);
+    }
   }
   return 1;
 }
