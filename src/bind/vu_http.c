@@ -445,6 +445,7 @@ static int op_resumed(lua_State *L, struct vu *vu) {
     lua_setmetatable(L, AT_OP); /* which then has nothing to call */
     return 1;
   }
+  vu->root->request_failed = true;
   if (!op->tries) {
     vu_push_failure(L, r->error, r->detail);
     vu_push_response(L, r);

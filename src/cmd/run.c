@@ -318,9 +318,10 @@ static int execute(struct runjob *job, struct err *err) {
   job->ran = rc == 0;
   if (job->result.n_lost)
     hurry(job);
-  if (job->result.stopped[0] || job->result.n_lost)
+  bool stopped = job->result.stopped[0] && !job->result.script_is_wrong; /* that one is not ours */
+  if (stopped || job->result.n_lost)
     snprintf(job->run_error, sizeof job->run_error, "%s",
-             job->result.stopped[0] ? job->result.stopped : job->result.lost_text);
+             stopped ? job->result.stopped : job->result.lost_text);
   struct err write_err = {0};
   if (writer_stop(job->writer, &write_err)) {
     if (job->run_error[0])

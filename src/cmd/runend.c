@@ -44,7 +44,8 @@ static struct value build_summary(struct runjob *job) {
                  .interrupted = job->result.interrupted},
       .interrupted = job->result.interrupted,
       .simulated = job->fleet.simulated,
-      .write_error = job->run_error[0] ? job->run_error : NULL};
+      .write_error = job->run_error[0] ? job->run_error : NULL,
+      .script_error = job->result.script_is_wrong ? job->result.stopped : NULL};
   return summary_build(table, &options);
 }
 

@@ -144,6 +144,7 @@ struct value summary_build(const struct table *t, const struct summary_options *
   value_set(&out, "interrupted", value_bool(o->interrupted));
   value_set(&out, "simulated", value_bool(o->simulated));
   value_set(&out, "write_error", value_cstring(o->write_error));
+  value_set(&out, "script_error", value_cstring(o->script_error));
   value_set(&out, "checks", checks_value(checks));
   value_set(&out, "parity", tokenparity_value(t, o->checks.parity, o->checks.parity_missing));
   set_expectations(t, o, &out);

@@ -18,7 +18,8 @@ struct summary_options {
   size_t n_expects;
   struct checks_input checks;
   bool interrupted, simulated;
-  const char *write_error; /* what writer_stop said, NULL = all rows are on disk */
+  const char *write_error;  /* what writer_stop said, NULL = all rows are on disk */
+  const char *script_error; /* why the script is what is wrong, NULL = it is not */
 };
 
 /* Owned by the caller. Expectations written in Lua are appended to `expectations` by the command,

@@ -21,6 +21,13 @@ static bool too_many(uint64_t ok, uint64_t failed) {
   return failed > 0 && (double)failed > VERDICT_MAX_FAILED * (double)(ok + failed);
 }
 
+/* No session went well, and none failed otherwise. Where every request failed too, the servers may
+ * be why. */
+static bool script_is_wrong(const struct verdict_input *in) {
+  return in->only_script && in->sessions_failed && !in->sessions_ok &&
+         (in->requests_ok || !in->requests_failed);
+}
+
 /* `why`: the class of most of them, "" where it is not known. */
 static void say_failed(struct verdict *out, const char *what, uint64_t ok, uint64_t failed,
                        const char *why) {
@@ -39,12 +46,17 @@ static void say_failed(struct verdict *out, const char *what, uint64_t ok, uint6
 
 void verdict_decide(const struct verdict_input *in, struct verdict *out) {
   bool bare = in->expectations == 0;
-  if (in->usage_error)
-    say(out, VERDICT_USAGE, "wrong usage");
+  if (in->script_error)
+    say(out, VERDICT_USAGE, "%s", in->script_error);
   else if (in->interrupted)
     say(out, VERDICT_INTERRUPTED, "the figures are of what was measured until then");
   else if (in->run_error)
     say(out, VERDICT_FAILED, "%s", in->run_error);
+  else if (script_is_wrong(in))
+    say(out, VERDICT_USAGE,
+        "no session went well, %llu of %llu ended in an error of the script: %s",
+        (unsigned long long)in->sessions_failed, (unsigned long long)in->sessions_failed,
+        in->session_class);
   else if (!in->valid && !in->sessions_ok && in->sessions_failed && in->session_class[0])
     say(out, VERDICT_INVALID, "%s %llu session%s failed: %s; and the measurement is not valid%s%s",
         in->sessions_failed == 1 ? "the only" : "all", (unsigned long long)in->sessions_failed,
@@ -132,6 +144,7 @@ void verdict_input_from(const struct value *summary, struct verdict_input *in) {
   *in = (struct verdict_input){
       .interrupted = is_true(value_get(summary, "interrupted")),
       .run_error = value_to_string(value_get(summary, "write_error")),
+      .script_error = value_to_string(value_get(summary, "script_error")),
       .valid = is_true(value_get(summary, "valid")),
       .expectations = value_count(expectations),
       .requests_ok = count_at(requests, "ok"),
@@ -140,6 +153,7 @@ void verdict_input_from(const struct value *summary, struct verdict_input *in) {
       .sessions_failed = count_at(sessions, "failed"),
       .values = count_at(summary, "values"),
   };
+  in->only_script = count_at(value_get(sessions, "by_error"), "script") == in->sessions_failed;
   name_class(requests, in->request_class, sizeof in->request_class);
   name_class(sessions, in->session_class, sizeof in->session_class);
   name_broken(value_get(summary, "checks"), in->broken, sizeof in->broken);

@@ -1,9 +1,10 @@
 /* verdict.h: how a run ended, as an exit status: one pure function.
  *
- * First that holds: 2 wrong usage · 130 interrupted · 1 the run failed · 98 not valid · 99 an
- * expectation was not met · 0. Beyond the plan's own expectations, 99 is also the status of a run
- * in which every request or every session failed or nothing at all was measured, and, without
- * expectations, of one in which more than 5 % of requests or sessions failed. */
+ * First that holds: 2 wrong usage, the script's own mistake in every session among it · 130
+ * interrupted · 1 the run failed · 98 not valid · 99 an expectation was not met · 0. Beyond the
+ * plan's own expectations, 99 is also the status of a run in which every request or every session
+ * failed or nothing at all was measured, and, without expectations, of one in which more than 5 %
+ * of requests or sessions failed. */
 #ifndef OUT_VERDICT_H
 #define OUT_VERDICT_H
 
@@ -22,7 +23,9 @@ enum verdict_status {
 #define VERDICT_MAX_FAILED 0.05
 
 struct verdict_input {
-  bool usage_error, interrupted;
+  const char *script_error; /* why the script is what is wrong; NULL = it is not, or not known */
+  bool only_script;         /* sessions failed in errors of the script alone */
+  bool interrupted;
   const char *run_error; /* set-up, a full disk, a crashed fleet …; NULL = none */
   bool valid;
   char broken[200]; /* names of the checks that do not hold; "" when not known */

@@ -378,19 +378,14 @@ static void on_torn_down(struct loop_post *post) {
   conductor_quit(c);
 }
 
-static void on_crowded(struct loop_post *post) {
+static void on_cut(struct loop_post *post) {
   struct conductor *c;
   struct worker *w;
-  struct err err;
   if (!view_of(post, &c, &w))
     return;
-  err_set(&err, ERR_LIMIT,
-          "more than %" PRIu64
-          " sessions are alive at once (--max-users): they end more slowly than "
-          "they come, because the servers or this client do not keep up; lower the rate, or raise "
-          "--max-users if so many are meant",
-          c->config.max_users);
-  conductor_cut(c, &err);
+  bool was_cut = c->cut;
+  conductor_cut(c, &w->cut);
+  c->result->script_is_wrong |= c->cut && !was_cut && w->cut.code == ERR_INVALID;
 }
 
 /* The last of a thread. */
@@ -472,7 +467,7 @@ static void start_workers(struct conductor *c) {
                                                           [WORKER_EXHAUSTED] = on_exhausted,
                                                           [WORKER_DRAINED] = on_drained,
                                                           [WORKER_TORN_DOWN] = on_torn_down,
-                                                          [WORKER_CROWDED] = on_crowded,
+                                                          [WORKER_CUT] = on_cut,
                                                           [WORKER_GONE] = on_gone};
   struct err err;
   for (uint32_t i = 0; i < c->run.n_workers; i++) {

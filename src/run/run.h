@@ -13,6 +13,9 @@
 
 #define RUN_DRAIN_DEFAULT_S 60.0
 #define RUN_MAX_USERS UINT64_C(100000)
+/* When so many sessions have ended (or as many as there are users, if that is more), all of them in
+ * an error of the script, the load is ended: a mistake needs no more proof. */
+#define RUN_MISTAKES 10
 
 enum run_phase {
   RUN_LOADING,
@@ -84,6 +87,7 @@ struct run_result {
   char teardown_error[1024]; /* "" = none, or no teardown */
   char stopped[1024];        /* why the load was ended before its time; "" = it was not, or by a
                                 signal */
+  bool script_is_wrong;      /* that is why: no session went well, each ended in a script error */
   /* Threads that did not come back from a C function were given up: their sessions are recorded as
    * incomplete, their requests in flight and what their clients counted are lost. Then nothing that
    * the config points to may be freed, and the process must end with _exit. */
@@ -117,7 +121,7 @@ struct run {
   uint64_t zero_ns, load_start_ns; /* loop clock */
   const struct shared *setup;      /* what setup gave; NULL until that is known */
   /* Atomic; any worker. */
-  uint64_t sessions_started, sessions_ended;
+  uint64_t sessions_started, sessions_ended, sessions_mistaken; /* of the ended: script errors */
   bool said_late;
 };
 

@@ -1,6 +1,7 @@
 /* sessions.c: arrivals of an open load, users of a closed one. */
 #include "run/sessions.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -94,6 +95,24 @@ static void rest(struct worker_slot *slot) {
   w->n_unstarted++;
 }
 
+/* A script that fails in each of its first sessions is wrong: more of it shows nothing. One in
+ * whose session a request failed may only be careless of what servers do. */
+static void count_mistake(struct worker *w, const struct vu *vu) {
+  struct run *run = w->run;
+  if (vu->request_failed)
+    return;
+  uint64_t mistaken = __atomic_add_fetch(&run->sessions_mistaken, 1, __ATOMIC_RELAXED);
+  uint64_t users = run->load.open ? 0 : schedule_users(&run->load);
+  if (mistaken < (users > RUN_MISTAKES ? users : RUN_MISTAKES) || w->cut.code ||
+      mistaken < __atomic_load_n(&run->sessions_ended, __ATOMIC_RELAXED))
+    return;
+  err_set(&w->cut, ERR_INVALID,
+          "the first %" PRIu64
+          " sessions all ended in an error of the script, so the run was stopped: %s",
+          mistaken, vu_outcome_detail(&vu->outcome));
+  worker_send_event(w, WORKER_CUT);
+}
+
 static void session_ended(struct vu *vu) {
   struct worker_slot *slot = vu->owner;
   struct worker *w = slot->worker;
@@ -102,6 +121,8 @@ static void session_ended(struct vu *vu) {
   if (by_mistake)
     say_error(w, vu);
   record_end(w, slot, vu->begun ? vu->start_ns : loop_now(w->loop), &vu->outcome);
+  if (by_mistake)
+    count_mistake(w, vu);
   slot->vu = NULL;
   forget_more(slot);
   w->n_live--;
@@ -120,8 +141,15 @@ static void count_started(struct worker *w) {
   uint64_t started = __atomic_add_fetch(&run->sessions_started, 1, __ATOMIC_RELAXED);
   uint64_t ended = __atomic_load_n(&run->sessions_ended, __ATOMIC_RELAXED);
   if (run->load.open && started > ended && started - ended > run->config->max_users &&
-      !w->events[WORKER_CROWDED].sent)
-    worker_send_event(w, WORKER_CROWDED);
+      !w->cut.code) {
+    err_set(
+        &w->cut, ERR_LIMIT,
+        "more than %" PRIu64 " sessions are alive at once (--max-users): they end more slowly than "
+        "they come, because the servers or this client do not keep up; lower the rate, or raise "
+        "--max-users if so many are meant",
+        run->config->max_users);
+    worker_send_event(w, WORKER_CUT);
+  }
 }
 
 static void begin_session(struct worker_slot *slot) {

@@ -61,9 +61,10 @@ struct vu {
   enum state_tag tag; /* STATE_TAG_VU */
   enum vu_kind kind;
   enum vu_phase phase;
-  bool begun;    /* was resumed once */
-  bool threw;    /* its function ended with an error */
-  bool measured; /* its session belongs to the window */
+  bool begun;          /* was resumed once */
+  bool threw;          /* its function ended with an error */
+  bool measured;       /* its session belongs to the window */
+  bool request_failed; /* roots: any of the session */
   struct state *state;
   struct loop_task task; /* resumes it */
   struct loop_timer timer;

@@ -33,7 +33,7 @@ enum worker_event {
   WORKER_EXHAUSTED, /* no session is left to start */
   WORKER_DRAINED,   /* and none is running */
   WORKER_TORN_DOWN, /* teardown has ended: outcome */
-  WORKER_CROWDED,   /* more sessions are alive than the run may have */
+  WORKER_CUT,       /* the load must end: cut says why, ERR_INVALID when the script is wrong */
   WORKER_GONE,      /* the thread ends: it may be joined */
   WORKER_EVENTS
 };
@@ -94,7 +94,7 @@ struct worker {
   struct worker_post orders[WORKER_ORDERS], events[WORKER_EVENTS];
   enum sample_error cancel_as;
   const char *cancel_why;
-  struct err err;
+  struct err err, cut;
   struct vu_outcome outcome;
   struct shared setup_result;
   struct http_client_stats stats; /* after the thread has ended */

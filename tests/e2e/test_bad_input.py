@@ -211,7 +211,7 @@ return perigee.plan {
     start = time.monotonic()
     result = work.perigee("run", "s.lua", *RELAXED, timeout=60)
     assert time.monotonic() - start < 30, "stopped in time"
-    eq(result.status, 99)
+    eq(result.status, 2)
     text = result.err + result.out
     has(text, "without waiting")
     matches(text, r"s\.lua:6\b")
@@ -233,7 +233,7 @@ return perigee.plan {
 }
 """)
     result = work.perigee("run", "s.lua", *RELAXED, timeout=60)
-    eq(result.status, 99)
+    eq(result.status, 2)
     has(result.err + result.out + result.report(), "coroutine")
 
 
@@ -245,7 +245,7 @@ local function down(vu) vu:spawn(down) end
 return perigee.plan { load = perigee.closed { users = 1, sessions = 2 }, session = down }
 """)
     result = work.perigee("run", "s.lua", *RELAXED, timeout=60)
-    eq(result.status, 99, result.err)
+    eq(result.status, 2, result.err)
     has(result.out + result.report(), "levels deep")
     has(result.out + result.report(), "s.lua:3")
 

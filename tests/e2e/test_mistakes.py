@@ -71,4 +71,46 @@ def test_modules_and_the_script_make_their_own(work):
     eq(result.summary["sessions"]["ok"], 1)
 
 
+# ---- a script that is wrong in every session ----
+
+BAD = "    local c = chat.new(vu)\n    c:usr('hi')"
+
+
+def test_a_wrong_script_ends_the_run(work):
+    """Not after the minute that the load would take, and not as a regression of the servers."""
+    load = "perigee.{} {{ {}, duration = '60s'{} }}"
+    for kind, how, warmup, n in (("closed", "users = 2", "", 10), ("closed", "users = 12", ", warmup = '30s'", 12),
+                                 ("open", "rate = 50", "", 10)):
+        plan(work, BAD, load=load.format(kind, how, warmup))
+        result = run(work, "--workers", "2", timeout=30)
+        eq(result.status, 2, kind)
+        reason = result.summary["outcome"]["reason"]
+        has(reason, "sessions all ended in an error of the script, so the run was stopped: s.lua:8: ")
+        has(result.out, "SCRIPT ERROR  the first ")
+        assert n <= int(reason.split()[2]) <= n + 20, reason
+        eq(result.summary["script_error"], reason)
+        assert result.rows == [] and len(result.report()) > 500
+    eq(run(work, "--exit-codes=bisect").status, 125)
+
+
+def test_so_does_one_that_ends_before(work):
+    plan(work, BAD)
+    result = run(work)
+    eq(result.status, 2)
+    has(result.out, "SCRIPT ERROR  no session went well, 4 of 4 ended in an error of the script: script: s.lua:8: ")
+    eq(run(work, "--exit-codes=bisect").status, 125)
+
+
+def test_some_wrong_sessions_are_failures(work):
+    """The first goes well; and where all requests fail, the servers may be why the script does."""
+    plan(work, "    if vu.session > 0 then error 'odd' end", load="perigee.closed { users = 1, sessions = 14 }")
+    result = run(work)
+    eq((result.status, result.summary["sessions"]["failed"], result.summary["script_error"]), (99, 13, None))
+    plan(work, "    local c = chat.new(vu)\n    c:user 'hi'\n    local reply = c:try_send { max_tokens = 4 }\n    return #reply.text",
+         load="perigee.closed { users = 1, sessions = 14 }")
+    result = run(work, "--fault", "503")
+    eq((result.status, result.summary["sessions"]["by_error"]), (99, {"script": 14}))
+    has(result.out, "all 14 requests failed: http_5xx")
+
+
 main(globals())

@@ -136,7 +136,7 @@ def test_answers_shorter_than_declared(work):
 def test_a_script_that_fails_is_said_first(work):
     work.write("s.lua", plan(sessions=2, more="error 'oops'").replace("for turn", "error 'oops' for turn"))
     result = work.perigee("run", "s.lua", *RELAXED, "--limit", "lost_workers=0")
-    has(result.out.splitlines()[0] + result.out.splitlines()[1], "all 2 sessions failed: script: ")
+    has(result.out.splitlines()[0] + result.out.splitlines()[1], "no session went well, 2 of 2 ended in an error of the script: script: ")
 
 
 def test_what_cannot_be_there_is_refused_before_the_start(work):

@@ -327,7 +327,7 @@ def test_a_mistake_shows_at_once_and_does_not_spin(work):
     script = plan('perigee.closed { users = 2, duration = "1s" }', "    vu:slep(1)\n")
     with Server(good) as server:
         result = run(work, server, script)
-        eq(result.status, 99)
+        eq(result.status, 2)
         has(result.err, "did you mean 'sleep'")
         has(result.err, "s.lua:")
         eq(result.err.count("level=error"), 1, "said once")

@@ -108,14 +108,14 @@ def test_a_stopped_coroutine_is_not_closed_later(work):
     """Another user closes it: its __close would run with hooks off."""
     result = run(work, plan("""
     if vu.session == 0 then
-      co = coroutine.create(function()
+      kept.co = coroutine.create(function()
         local _ <close> = setmetatable({}, { __close = function() while true do end end })
         while true do end
       end)
-      coroutine.resume(co)
+      coroutine.resume(kept.co)
     end
-    vu:log(coroutine.close(co))
-""", load="perigee.closed { users = 1, sessions = 2 }"), "--runaway", "0.2s", timeout=30)
+    vu:log(coroutine.close(kept.co))
+""", "local kept = {}", load="perigee.closed { users = 1, sessions = 2 }"), "--runaway", "0.2s", timeout=30)
     has(result.err, "session=1 false this coroutine was stopped")
 
 

@@ -213,7 +213,8 @@ static void all_runs_side_by_side(void **state) {
   ok("for i = 1, 999 do vu:branch() end local a, b = vu:branch(), vu:branch()\n"
      "print(a > 999999999, b > 999999999, a ~= b, a < 2^31, b < 2^31)",
      "true\ttrue\ttrue\ttrue\ttrue\n");
-  ok("peer_seen = vu:all({ 1, 2, 3, 4 }, function(child) child:http { path = '/wait/60' } end)\n"
+  ok("local peer_seen = vu:all({ 1, 2, 3, 4 }, function(child) child:http { path = '/wait/60' } "
+     "end)\n"
      "print(#peer_seen)",
      "0\n");
   assert_int_equal(peer_most_inflight(&peer), 4);
