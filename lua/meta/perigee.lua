@@ -15,7 +15,8 @@
 --- - **Functions that read data** (`decode`, `parse_stream`) return `nil, message` for bad data and raise
 ---   only for misuse.
 --- - **Quantities** are numbers in base units (seconds, tokens, bytes, ratios 0..1) or strings with a
----   unit: `"50ms"`, `"2m"`, `"64KiB"`, `"5%"`.
+---   unit: `"50ms"`, `"2m"`, `"64KiB"`, `"5%"`. What a run is judged by says its unit: `slo` and
+---   expectations refuse a time or a size without one.
 --- - **Randomness** comes from `vu.rng`. `math.random` and `os.time` raise in a session, and `pairs` walks
 ---   sorted keys, so a session says the same bytes on every machine and with any number of workers.
 --- - **Sessions share nothing that changes.** A session that assigns a global is ended with its line (write
@@ -51,14 +52,14 @@ local perigee = {}
 ---@field session fun(vu: perigee.Vu) one user's story, told top to bottom
 ---@field name? string what reports call it; the file's name otherwise
 ---@field description? string one line
----@field expect? (string|fun(results: table): boolean, string?)[] what must hold, as in `"ttft p95 < 400ms"` (a plain number is in base units: seconds)
+---@field expect? (string|fun(results: table): boolean, string?)[] what must hold, as in `"ttft p95 < 400ms"`, `"checks{check=parsed} share > 99%"`; times and sizes with their unit
 ---@field metrics? table<string, string> what the script records with `vu:record`: name = unit
 ---@field params? table<string, any> parameters: name = default, or name = { default =, doc = }
 ---@field setup? fun(vu: perigee.Vu): any runs once before the load; its value (plain data or texts) is `vu.shared`
 ---@field teardown? fun(vu: perigee.Vu) runs once after the load
 ---@field route? perigee.Policy where requests go; default: the gateway, the only replica, or `route.session_hash`
 ---@field target? string|string[] URL or URLs of the servers, when the command line names none
----@field slo? table<string, perigee.Quantity> bounds per request that make it count as goodput: metric = bound
+---@field slo? table<string, string> upper bounds per request that make it count as goodput: metric = bound, as in `{ ttft = "400ms" }`; of ttft, ttft_sched, ttft_sent, first_visible, tpot, e2e
 ---@field drain? perigee.Quantity how long sessions may finish after the window; default 60 s
 
 --- Checks a plan and returns it, so that a script can end with `return perigee.plan { … }`.

@@ -445,14 +445,14 @@ local function script_checks(summary)
   local rows = {}
   for _, name in ipairs(sorted_keys(summary.script_checks)) do
     local c = object(summary.script_checks[name])
-    local failed = num(c.failed) or 0
+    local passed, failed = num(c.passed) or 0, num(c.failed) or 0
     rows[#rows + 1] = { { failed == 0 and "✓" or "✗", mark = failed == 0 and "ok" or "bad" }, name,
-      count(c.passed), count(failed) }
+      count(passed), count(failed), quantity(passed / math.max(1, passed + failed), "ratio") }
   end
   return {
     title = "Checks of the script",
-    head = { "", "check", "passed", "failed" },
-    align = "llrr",
+    head = { "", "check", "passed", "failed", "share" },
+    align = "llrrr",
     rows = rows,
   }
 end

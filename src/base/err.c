@@ -115,5 +115,10 @@ const char *err_nearest(const char *word, const char *const *names, size_t n) {
   for (size_t i = 0; i < n && strlen(word) >= 3; i++) /* "cached" means cached_ratio, say */
     if (strcasestr(names[i], word))
       return names[i];
+  for (size_t i = 0; i < n; i++) { /* and "expectations" means expect */
+    size_t len = strlen(names[i]);
+    if (len >= 4 && strncasecmp(word, names[i], len) == 0)
+      return names[i];
+  }
   return NULL;
 }

@@ -68,9 +68,7 @@ void plan_info_free(struct plan_info *p) {
   mem_free(p->expect);
   free_words(p->metrics, p->n_metrics);
   free_words(p->params, p->n_params);
-  for (size_t i = 0; i < p->n_slo; i++)
-    mem_free(p->slo[i].name);
-  mem_free(p->slo);
+  free_words(p->slo, p->n_slo);
   for (size_t i = 0; i < p->n_files; i++)
     mem_free(p->files[i]);
   mem_free(p->files);
@@ -186,11 +184,7 @@ static MAY_RAISE void read_slo(lua_State *L, int plan, struct plan_info *p) {
       lua_rawgeti(L, plan + 2, (lua_Integer)i + 1);
       p->slo[i].name = mem_strdup(lua_tostring(L, -1));
       lua_rawget(L, plan + 1);
-      size_t len;
-      const char *text = lua_tolstring(L, -1, &len);
-      struct err err;
-      if (units_parse(text, len, UNITS_ANY, &p->slo[i].value, NULL, &err))
-        luaL_error(L, "plan: slo.%s: %s", p->slo[i].name, err.text);
+      p->slo[i].text = mem_strdup(lua_tostring(L, -1));
       lua_pop(L, 1);
     }
   }

@@ -21,11 +21,6 @@ struct plan_word {
   char *value;       /* parameters: as text, after --set; NULL = nil */
 };
 
-struct plan_limit {
-  char *name;
-  double value; /* base units */
-};
-
 struct plan_info {
   char *name;        /* the plan's, else the file's without ".lua" */
   char *description; /* or NULL */
@@ -34,10 +29,8 @@ struct plan_info {
   double drain_s; /* −1: not said */
   struct plan_expectation *expect;
   size_t n_expect;
-  struct plan_word *metrics, *params;
-  size_t n_metrics, n_params;
-  struct plan_limit *slo;
-  size_t n_slo;
+  struct plan_word *metrics, *params, *slo; /* slo: text is the limit as written */
+  size_t n_metrics, n_params, n_slo;
   char **targets; /* URLs */
   size_t n_targets;
   char **files; /* Lua files that were read, sorted; the script itself aside */

@@ -51,11 +51,8 @@ static int read_expectations(struct runjob *job, struct err *err) {
   int rc = 0;
   for (size_t i = 0; i < p->n_metrics && !rc; i++)
     rc = metrics_declare(&job->metrics, p->metrics[i].name, p->metrics[i].text, err);
-  for (size_t i = 0; i < p->n_slo && !rc; i++) {
-    char limit[40];
-    snprintf(limit, sizeof limit, "%.17g", p->slo[i].value);
-    rc = metrics_add_slo(&job->metrics, p->slo[i].name, limit, err);
-  }
+  for (size_t i = 0; i < p->n_slo && !rc; i++)
+    rc = metrics_add_slo(&job->metrics, p->slo[i].name, p->slo[i].text, err);
   job->expects = mem_calloc(p->n_expect + 1, sizeof *job->expects);
   for (size_t i = 0; i < p->n_expect && !rc; i++) {
     if (!p->expect[i].text)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -97,6 +98,12 @@ static int refuse(const struct names *places, const char *script, struct err *er
 }
 
 int shipped_find(const char **script, char *found, size_t size, struct err *err) {
+  struct stat st;
+  if (stat(*script, &st) == 0 && S_ISDIR(st.st_mode))
+    return err_set(err, ERR_INVALID,
+                   "%s is a folder: name one scenario of it, as in %s/FILE.lua; `perigee list` "
+                   "shows those in reach",
+                   *script, *script);
   if (access(*script, F_OK) == 0 || errno != ENOENT)
     return 0; /* there, or there is more to say about it than that it is missing */
   struct names places = {0};

@@ -30,6 +30,14 @@ static const struct stat_name {
     {"p95", STAT_QUANTILE, 0.95}, {"p99", STAT_QUANTILE, 0.99}, {"p99.9", STAT_QUANTILE, 0.999},
 };
 
+/* What others call them. */
+static const struct {
+  const char *word, *name;
+} other_names[] = {
+    {"median", "p50"},  {"avg", "mean"},  {"average", "mean"}, {"maximum", "max"},
+    {"minimum", "min"}, {"total", "sum"}, {"p999", "p99.9"},   {"n", "count"},
+};
+
 /* ---- errors ---- */
 
 /* Column of a byte position, in characters from 1. */
@@ -129,6 +137,10 @@ static int read_arm_and_metric(struct parser *p, struct expect_term *term) {
   if (metrics_require(p->metrics, word, &term->metric, p->err) ||
       metrics_available(term->metric, p->err))
     rc = fail_at(p, start);
+  else if (term->metric->id == METRIC_GOODPUT && !p->metrics->n_slos)
+    rc = FAIL(p, start,
+              "goodput is the share of requests that keep the plan's objectives, and it has none: "
+              "add slo = { ttft = \"500ms\" }");
   mem_free(word);
   return rc;
 }
@@ -175,6 +187,8 @@ static int read_tag(struct parser *p, struct expect_term *term) {
     rc = FAIL(p, start, "write the arm in front: %s.%s", value, term->metric->name);
   if (!rc && filter_add(&term->filter, tag, value, p->err))
     rc = fail_at(p, start);
+  if (!rc && term->metric->id == METRIC_CHECKS)
+    filter_note_check(&term->filter);
   mem_free(tag);
   mem_free(value);
   return rc;
@@ -220,7 +234,12 @@ static int read_stat(struct parser *p, struct expect_term *term) {
                 all, found(p, seen));
   }
   char *word = mem_strndup(s, n);
-  const char *near = err_nearest(word, names, ARRAY_LEN(names));
+  const char *near = NULL;
+  for (size_t i = 0; i < ARRAY_LEN(other_names); i++)
+    if (strcmp(word, other_names[i].word) == 0)
+      near = other_names[i].name;
+  if (!near)
+    near = err_nearest(word, names, ARRAY_LEN(names));
   int rc = near ? FAIL(p, start, "unknown statistic \"%.40s\" (did you mean \"%s\"?)", word, near)
                 : FAIL(p, start, "unknown statistic \"%.40s\": it is one of %s", word, all);
   mem_free(word);
@@ -298,18 +317,47 @@ static size_t quantity_end(const struct parser *p) {
   return end;
 }
 
-/* Reads a quantity that may be a bound on `what`. *relative: it was a percentage of something that
- * is no ratio; only where `may_relate`. */
-static int read_quantity(struct parser *p, const char *what, enum units_kind kind, bool may_relate,
-                         double *out, bool *relative) {
-  char seen[40];
+/* "100 tokens" and "20 tokens/s", as reports write them, without the word: it is the metric's own.
+ * The quantity may then be parsed at `out`; its length. */
+static size_t drop_unit(const char *text, size_t len, const struct metric *metric,
+                        enum units_kind kind, char *out, size_t size) {
+  const char *unit = metric->unit, *per = kind == UNITS_RATE ? memchr(text, '/', len) : NULL;
+  size_t n = strlen(unit), head = per ? (size_t)(per - text) : len;
+  if (n > 2 && strcmp(unit + n - 2, "/s") == 0)
+    n -= 2;
+  if (len >= size || (kind != UNITS_NONE && !per))
+    return 0;
+  bool is_one = n > 1 && unit[n - 1] == 's' && head >= n - 1 &&
+                memcmp(text + head - (n - 1), unit, n - 1) == 0; /* "1 token" */
+  size_t word = is_one ? n - 1 : n;
+  if (head <= word || memcmp(text + head - word, unit, word) != 0)
+    return 0;
+  head -= word;
+  while (head > 0 && isspace((unsigned char)text[head - 1]))
+    head--;
+  if (!head || !isdigit((unsigned char)text[head - 1]))
+    return 0;
+  size_t tail = per ? len - (size_t)(per - text) : 0;
+  memcpy(out, text, head);
+  if (per)
+    memcpy(out + head, per, tail);
+  return head + tail;
+}
+
+/* Reads a quantity that may be a bound on `what`, a figure of that metric. *relative: it was a
+ * percentage of something that is no ratio; only where `may_relate`. */
+static int read_quantity(struct parser *p, const char *what, const struct metric *metric,
+                         enum units_kind kind, bool may_relate, double *out, bool *relative) {
+  char seen[40], plain[64];
   skip_spaces(p);
   size_t end = quantity_end(p), len = end - p->at;
   if (!len)
     return FAIL(p, p->at, "expected a quantity such as 400ms, found %s", found(p, seen));
   bool percent = p->text[end - 1] == '%';
   *relative = may_relate && percent && kind != UNITS_RATIO;
-  if (units_parse_bound(p->text + p->at, len, *relative ? UNITS_RATIO : kind, out, p->err)) {
+  size_t bare = drop_unit(p->text + p->at, len, metric, kind, plain, sizeof plain);
+  const char *text = bare ? plain : p->text + p->at;
+  if (units_parse_bound(text, bare ? bare : len, *relative ? UNITS_RATIO : kind, out, p->err)) {
     err_prefix(p->err, "bound on %s", what);
     return fail_at(p, p->at);
   }
@@ -374,7 +422,7 @@ static int read_other(struct parser *p, struct expect *e) {
     return 0;
   p->at++;
   name_term(p, &e->left, name);
-  rc = read_quantity(p, name, e->kind, true, &e->bound, &e->bound_relative);
+  rc = read_quantity(p, name, e->left.metric, e->kind, true, &e->bound, &e->bound_relative);
   if (!rc && sign == '-')
     e->bound = -e->bound;
   return rc;
@@ -387,7 +435,7 @@ static int read_bound(struct parser *p, struct expect *e) {
   if (read_factor(p, &e->factor) || !at_number(p))
     return read_other(p, e);
   name_term(p, &e->left, name);
-  return read_quantity(p, name, e->kind, false, &e->bound, &ignored);
+  return read_quantity(p, name, e->left.metric, e->kind, false, &e->bound, &ignored);
 }
 
 static int check_equivalence(struct parser *p, const struct expect_term *term) {
@@ -418,7 +466,8 @@ static int read_equivalence(struct parser *p, struct expect *e) {
   p->at += 6;
   skip_spaces(p);
   start = p->at;
-  rc = read_quantity(p, "the margin", e->kind, true, &e->margin, &e->margin_relative);
+  rc = read_quantity(p, "the margin", e->left.metric, e->kind, true, &e->margin,
+                     &e->margin_relative);
   if (!rc && e->margin <= 0)
     return FAIL(p, start, "the margin must be above 0");
   return rc;
@@ -438,8 +487,11 @@ static int read_op(struct parser *p, enum expect_op *op) {
     *op = equal ? EXPECT_GE : EXPECT_GT;
     break;
   case '=':
+    if (equal)
+      return FAIL(p, p->at,
+                  "\"==\" is no comparison here: write < <= > >=, or a claim of equivalence, A = B "
+                  "within 2%%");
     *op = EXPECT_EQUIVALENT;
-    equal = false;
     break;
   default:
     return FAIL(p, p->at, "expected < <= > >= or =, found %s", found(p, seen));

@@ -128,12 +128,29 @@ static struct lacking count_lacking(const struct filter_use *use, const struct t
   return n;
 }
 
+/* The names that vu:check was given, as many as there is room for; false: none. */
+static bool names_checks(const struct table *t, char *out, size_t size) {
+  size_t len = 0;
+  bool *seen = mem_calloc(t->value_names.n, sizeof *seen);
+  for (size_t i = 0; i < t->n_values; i++) {
+    const struct table_value *v = &t->values[i];
+    const char *name = t->value_names.items[v->name];
+    if (!v->is_check || seen[v->name] || len + strlen(name) + 3 > size)
+      continue;
+    seen[v->name] = true;
+    len += (size_t)snprintf(out + len, size - len, "%s%s", len ? ", " : "", name);
+  }
+  mem_free(seen);
+  return len > 0;
+}
+
 /* Why nothing that was measured has the metric: what the replies lack, and who could say it. */
 static void explain_lack(const struct expect_term *term, const struct table *t,
                          const struct metrics *metrics, const struct filter_use *use, char *out,
                          size_t size) {
   const struct metric *metric = term->metric;
   struct lacking n = count_lacking(use, t);
+  char why[160];
   unsigned long long ok = n.ok;
   const char *these = term->filter.n || term->filter.arm ? " with these tags" : "";
   if ((metric->id == METRIC_CACHED_TOKENS || metric->id == METRIC_CACHED_RATIO) && n.no_cached)
@@ -143,7 +160,6 @@ static void explain_lack(const struct expect_term *term, const struct table *t,
              (unsigned long long)n.no_cached, ok, these);
   else if (metric->id == METRIC_GOODPUT && metrics->n_slos && ok) {
     struct goodput_counts c;
-    char why[160];
     goodput_count(&c, t, metrics, use);
     goodput_explain(metrics, &c, why, sizeof why);
     goodput_free(&c);
@@ -152,6 +168,9 @@ static void explain_lack(const struct expect_term *term, const struct table *t,
     snprintf(out, size,
              "no data: %s needs event streams; replies%s were not streamed (%llu of %llu)",
              metric->name, these, (unsigned long long)n.not_streamed, ok);
+  else if (metric->id == METRIC_CHECKS && names_checks(t, why, sizeof why))
+    snprintf(out, size, "no data: no check has %s: there are %s",
+             term->filter.n == 1 ? "that name" : "that name and those tags", why);
   else if (metric->domain == METRIC_OF_SCRIPT && t->session_detail[SAMPLE_SCRIPT])
     snprintf(out, size, "no data: no value of %s was recorded; a session failed: %.140s",
              metric->name, t->session_detail[SAMPLE_SCRIPT]);

@@ -89,6 +89,11 @@ int filter_add(struct filter *f, const char *tag, const char *text, struct err *
   return 0;
 }
 
+void filter_note_check(struct filter *f) {
+  if (f->n && strcmp(f->conds[f->n - 1].tag, "check") == 0)
+    f->conds[f->n - 1].kind = FILTER_CHECK;
+}
+
 /* ---- matching ---- */
 
 static bool number_ok(const struct filter_cond *c, double x) {
@@ -121,7 +126,8 @@ static bool tag_ok(const struct filter_cond *c, const struct value *tags) {
 /* Whether every condition that is answered by tags holds for the set; `all`: every condition. */
 static bool tags_match(const struct filter *f, const struct value *tags, bool all) {
   for (size_t i = 0; i < f->n; i++)
-    if ((all || f->conds[i].kind == FILTER_TAG) && !tag_ok(&f->conds[i], tags))
+    if ((all ? f->conds[i].kind != FILTER_CHECK : f->conds[i].kind == FILTER_TAG) &&
+        !tag_ok(&f->conds[i], tags))
       return false;
   return true;
 }
@@ -175,6 +181,7 @@ static bool cond_ok(const struct filter_use *u, const struct filter_cond *c,
     return r->replica != TABLE_NO_REPLICA &&
            strcmp(u->table->replicas.items[r->replica], c->text) == 0;
   case FILTER_TAG:
+  case FILTER_CHECK:
     break;
   }
   return true; /* by tags_ok */
@@ -209,6 +216,11 @@ bool filter_match_session(const struct filter_use *u, const struct table_session
 }
 
 bool filter_match_value(const struct filter_use *u, const struct table_value *v) {
+  for (size_t i = 0; u->filter && i < u->filter->n; i++) {
+    const struct filter_cond *c = &u->filter->conds[i];
+    if (c->kind == FILTER_CHECK && strcmp(u->table->value_names.items[v->name], c->text) != 0)
+      return false;
+  }
   return arm_ok(u, v->arm) &&
          (!u->filter || tags_match(u->filter, &u->table->tag_values[v->tags], true));
 }

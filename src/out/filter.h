@@ -16,7 +16,8 @@ enum filter_tag {
   FILTER_STATUS,
   FILTER_ERROR,
   FILTER_REPLICA,
-  FILTER_TAG
+  FILTER_TAG,
+  FILTER_CHECK /* the name that vu:check was given; only where the metric is `checks` */
 };
 
 struct filter_cond {
@@ -33,6 +34,8 @@ struct filter {
 };
 
 void filter_free(struct filter *f);
+/* The condition that was added last is about a check's name if it is called so. */
+void filter_note_check(struct filter *f);
 /* Adds `tag = text`; text may be "a..b", "a.." or "..b". ERR_INVALID: a range of something that has
  * no numbers, an empty range, an unknown error class. `tag` = "arm" sets the arm. */
 NODISCARD int filter_add(struct filter *f, const char *tag, const char *text, struct err *err);

@@ -106,6 +106,9 @@ static const struct metric builtin[METRIC_BUILTIN_COUNT] = {
            "output tokens per second of one request after its first token: 1 ÷ tpot"),
     SHARE(METRIC_INCOMPLETE, "incomplete",
           "requests the end of the run cut off, of all but the cancelled", NULL),
+    METRIC(METRIC_CHECKS, "checks", "ratio", UNITS_RATIO, OF_SCRIPT,
+           "calls of vu:check that were true; checks{check=NAME}: those of that name",
+           .indicator = true, .needs = "vu:check in the script"),
 };
 
 void metrics_init(struct metrics *m) {
@@ -119,7 +122,7 @@ void metrics_init(struct metrics *m) {
 
 void metrics_free(struct metrics *m) {
   for (size_t i = 0; i < m->n; i++) {
-    if (m->items[i]->domain == METRIC_OF_SCRIPT) {
+    if (m->items[i]->id == METRIC_SCRIPT) {
       mem_free((char *)m->items[i]->name);
       mem_free((char *)m->items[i]->unit);
     }
@@ -175,7 +178,7 @@ int metrics_declare(struct metrics *m, const char *name, const char *unit, struc
     return err_set(err, ERR_INVALID, "metrics: \"%.40s…\" has %zu bytes, at most %d are a name",
                    name, strlen(name), METRICS_NAME_MAX);
   const struct metric *taken = metrics_find(m, name);
-  if (taken && taken->domain != METRIC_OF_SCRIPT)
+  if (taken && taken->id != METRIC_SCRIPT)
     return err_set(err, ERR_INVALID,
                    "metrics: \"%s\" is one of perigee's own metrics (%s); choose another name",
                    name, taken->meaning);
@@ -238,13 +241,14 @@ int metrics_add_slo(struct metrics *m, const char *name, const char *limit, stru
   int rc = metrics_require(m, name, &metric, err);
   if (!rc)
     rc = metrics_available(metric, err);
-  if (!rc && (metric->domain != METRIC_OF_REQUEST || metric->indicator))
+  if (!rc && (metric->domain != METRIC_OF_REQUEST || !metric->failures_beside))
     rc = err_set(err, ERR_INVALID,
-                 "\"%s\" has no value per request; objectives can be set on ttft, ttft_sched, "
-                 "ttft_sent, first_visible, tpot, e2e",
+                 "%s is no time that a request's user waits for: objectives are upper bounds on "
+                 "ttft, ttft_sched, ttft_sent, first_visible, tpot, e2e; for others write an "
+                 "expectation",
                  name);
-  if (!rc)
-    rc = units_parse(limit, strlen(limit), metric->kind, &max, NULL, err);
+  if (!rc && (rc = units_parse_bound(limit, strlen(limit), metric->kind, &max, err)))
+    err_prefix(err, "%s", name);
   if (rc) {
     err_prefix(err, "slo");
     return rc;

@@ -51,6 +51,7 @@ enum metric_id {
   METRIC_EVENT_LAG,
   METRIC_OUTPUT_RATE,
   METRIC_INCOMPLETE,
+  METRIC_CHECKS,
   METRIC_BUILTIN_COUNT,
   METRIC_SCRIPT = METRIC_BUILTIN_COUNT /* declared by the plan */
 };
@@ -108,8 +109,8 @@ void metrics_free(struct metrics *m);
  * ERR_INVALID: not an identifier, the name is taken. */
 NODISCARD int metrics_declare(struct metrics *m, const char *name, const char *unit,
                               struct err *err);
-/* `limit` is a quantity ("400ms"). ERR_INVALID: unknown metric, one without a value per request, or
- * a limit of another unit. */
+/* `limit` is a time with its unit ("400ms"). ERR_INVALID: unknown metric, one that is no time of a
+ * request's user (more of some is better), a limit of another unit or of none. */
 NODISCARD int metrics_add_slo(struct metrics *m, const char *name, const char *limit,
                               struct err *err);
 

@@ -161,8 +161,20 @@ static void of_replicas(struct series *s, const struct table *t, const struct fi
   filter_use_free(&use);
 }
 
+static void of_checks(struct series *s, const struct table *t, const struct filter_use *use) {
+  for (size_t i = 0; i < t->n_values; i++) {
+    const struct table_value *v = &t->values[i];
+    if (v->is_check && v->measured && filter_match_value(use, v))
+      push(s, v->value > 0, v->cluster);
+  }
+}
+
 static void of_script(struct series *s, const struct table *t, const struct metric *metric,
                       const struct filter_use *use) {
+  if (metric->id == METRIC_CHECKS) {
+    of_checks(s, t, use);
+    return;
+  }
   int64_t name = names_find(&t->value_names, metric->name);
   for (size_t i = 0; i < t->n_values && name >= 0; i++) {
     const struct table_value *v = &t->values[i];

@@ -78,6 +78,11 @@ void verdict_decide(const struct verdict_input *in, struct verdict *out) {
     say(out, VERDICT_NOT_MET, "%llu of %llu expectation%s not met",
         (unsigned long long)in->expectations - in->expectations_met,
         (unsigned long long)in->expectations, in->expectations == 1 ? "" : "s");
+  else if (bare && in->checks_false)
+    say(out, VERDICT_OK,
+        "the plan has no expectations, not even of vu:check, which was false %llu times of %llu: "
+        "\"checks share > 99%%\" would be one",
+        (unsigned long long)in->checks_false, (unsigned long long)in->checks);
   else if (bare)
     say(out, VERDICT_OK, "the plan has no expectations");
   else if (in->expectations == 1)
@@ -153,6 +158,12 @@ void verdict_input_from(const struct value *summary, struct verdict_input *in) {
       .sessions_failed = count_at(sessions, "failed"),
       .values = count_at(summary, "values"),
   };
+  const struct value *checks = value_get(summary, "script_checks");
+  for (size_t i = 0; checks && i < checks->u.object.n; i++) {
+    uint64_t failed = count_at(&checks->u.object.pairs[i].value, "failed");
+    in->checks += failed + count_at(&checks->u.object.pairs[i].value, "passed");
+    in->checks_false += failed;
+  }
   in->only_script = count_at(value_get(sessions, "by_error"), "script") == in->sessions_failed;
   name_class(requests, in->request_class, sizeof in->request_class);
   name_class(sessions, in->session_class, sizeof in->session_class);

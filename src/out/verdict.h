@@ -34,6 +34,7 @@ struct verdict_input {
   uint64_t sessions_ok, sessions_failed;
   char session_class[200], request_class[200]; /* "script: …", of the most that failed; "" */
   uint64_t values;                             /* what vu:record and vu:check gave */
+  uint64_t checks, checks_false;               /* of vu:check alone */
 };
 
 struct verdict {

@@ -113,4 +113,45 @@ def test_some_wrong_sessions_are_failures(work):
     has(result.out, "all 14 requests failed: http_5xx")
 
 
+# ---- plans and expectations ----
+
+def refused(work, more, *says):
+    plan(work, "    vu:sleep(0.001)", more="  " + more)
+    result = run(work, timeout=20)
+    eq((result.status, result.folder), (2, None), more)
+    for part in says:
+        has(result.err, part)
+
+
+def test_objectives_are_upper_bounds_with_a_unit(work):
+    refused(work, "slo = { output_rate = 50 }", "slo: output_rate is no time that a request's user waits for",
+            "ttft, ttft_sched, ttft_sent, first_visible, tpot, e2e", "s.lua:4")
+    refused(work, "slo = { cached_ratio = '10%' }", "slo: cached_ratio is no time")
+    refused(work, "slo = { ttft = 500 }", "slo: ttft: 500 what? write 500ms or 500s")
+    refused(work, "slo = { ttft = '5%' }", 'slo: ttft: "5%" is not a time')
+    refused(work, "expect = { 'goodput share > 90%' }", 'add slo = { ttft = "500ms" }')
+
+
+def test_near_words(work):
+    refused(work, "expect = { 'ttft median < 1s' }", 'did you mean "p50"?')
+    refused(work, "expect = { 'ttft p50 == 1s' }", '"==" is no comparison here')
+    refused(work, "expectations = { 'ttft p50 < 1s' }", "did you mean 'expect'?")
+    eq("is a folder" in work.perigee("run", ".").err, True)
+
+
+def test_checks_can_be_expected(work):
+    session = "    vu:check('even', vu.session % 2 == 0)\n    vu:check('here', true)"
+    plan(work, session, more="""  expect = { "checks share >= 75%", "checks{check=even} share > 50%", "checks{check=here} share > 99%",
+    "checks{check=her} share > 1%" },""")
+    result = run(work)
+    eq((result.status, [(e["value"], e["met"]) for e in result.summary["expectations"]]),
+       (99, [(0.75, True), (0.5, False), (1, True), (None, False)]))
+    has(result.summary["expectations"][3]["reason"], 'no data: no check has that name: there are even, here')
+    plan(work, session)
+    result = run(work)
+    eq(result.status, 0)
+    has(" ".join(result.out.split()), 'not even of vu:check, which was false 2 times of 8: "checks share > 99%"')
+    has(result.report(), "| ✗ | even | 2 | 2 | 50.0 % |")
+
+
 main(globals())

@@ -49,6 +49,7 @@ static void finds_the_nearest(void **state) {
   assert_string_equal(err_nearest("ouput_tokens", names, n), "output_tokens");
   assert_string_equal(err_nearest("TTFT", names, n), "ttft");
   assert_string_equal(err_nearest("CACHED", names, n), "cached_ratio");
+  assert_string_equal(err_nearest("durations_of_it", names, n), "duration");
   assert_null(err_nearest("zebra", names, n));
   assert_null(err_nearest("x", names, n));
 }

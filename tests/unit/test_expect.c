@@ -42,6 +42,16 @@ static void a_quantity(void **state) {
       {"requests rate >= 300/m", EXPECT_GE, 5},
       {"output_tokens rate > 1000/s", EXPECT_GT, 1000},
       {"output_tokens mean > 12.5", EXPECT_GT, 12.5},
+      {"output_tokens mean > 100 tokens", EXPECT_GT, 100}, /* the word that reports write */
+      {"output_tokens mean > 1token", EXPECT_GT, 1},
+      {"output_tokens rate > 1000 tokens/s", EXPECT_GT, 1000},
+      {"output_rate mean > 20 tokens/s", EXPECT_GT, 20},
+      {"output_rate mean > 20tokens/s", EXPECT_GT, 20},
+      {"requests rate >= 300 requests/m", EXPECT_GE, 5},
+      {"requests count >= 300 requests", EXPECT_GE, 300},
+      {"checks share > 90%", EXPECT_GT, 0.9},
+      {"checks{check=parsed, turn=2} share > 0.9", EXPECT_GT, 0.9},
+      {"checks count > 3", EXPECT_GT, 3},
       {"session_time max < 2m", EXPECT_LT, 120},
       {"size sum < 64KiB", EXPECT_LT, 65536},
       {"token_count_diff min >= -3", EXPECT_GE, -3},
@@ -104,6 +114,23 @@ static void another_term(void **state) {
   expect_free(&e);
 }
 
+static void goodput_needs_objectives(void **state) {
+  (void)state;
+  struct metrics bare;
+  struct expect e;
+  struct err err;
+  metrics_init(&bare);
+  assert_int_equal(expect_parse("goodput share > 5%", &bare, NULL, 0, &e, &err), ERR_INVALID);
+  assert_string_equal(
+      err.text, "expectation \"goodput share > 5%\", column 1: goodput is the share of requests "
+                "that keep the plan's objectives, and it has none: add slo = { ttft = "
+                "\"500ms\" }");
+  check_ok(metrics_add_slo(&bare, "ttft", "1s", &err), &err);
+  check_ok(expect_parse("goodput share > 5%", &bare, NULL, 0, &e, &err), &err);
+  expect_free(&e);
+  metrics_free(&bare);
+}
+
 static void equivalence(void **state) {
   (void)state;
   struct expect e = good("precise.ttft p50 = approx.ttft p50 within 2%");
@@ -134,8 +161,15 @@ static void every_error_says_where_and_what(void **state) {
       {"presice.ttft p50 < 1s", "column 1: unknown arm \"presice\" (did you mean \"precise\"?)"},
       {"zzz.ttft p50 < 1s", "column 1: unknown arm \"zzz\" (did you mean \"load_only\"?)"},
       {"precise. p50 < 1s", "column 9: expected a metric after \"precise.\", found \" \""},
+      {"ttft median < 1s", "column 6: unknown statistic \"median\" (did you mean \"p50\"?)"},
+      {"ttft avg < 1s", "column 6: unknown statistic \"avg\" (did you mean \"mean\"?)"},
+      {"ttft p50 == 1s", "column 10: \"==\" is no comparison here: write < <= > >=, or a claim"},
+      {"output_tokens mean > 5 requests", "is not a plain number"},
+      {"output_tokens mean > tokens", "column 22: unknown metric \"tokens\""},
+      {"ttft p50 < 5 s/s", "is not a time"},
+      {"checks p50 > 1", "a percentile says nothing about checks"},
       {"ttft pq5 < 1s", "column 6: unknown statistic \"pq5\" (did you mean \"p95\"?)"},
-      {"ttft average < 1s", "column 6: unknown statistic \"average\": it is one of mean min max"},
+      {"ttft typical < 1s", "column 6: unknown statistic \"typical\": it is one of mean min max"},
       {"ttft < 1s",
        "column 6: expected a statistic after \"ttft\" (mean min max sum count share rate p50 p90 "
        "p95 p99 p99.9), found \"<\""},
@@ -191,7 +225,7 @@ static void every_error_says_where_and_what(void **state) {
        "column 1: session_time has one value per session, which has no turn"},
       {"ttft p50 = approx.ttft p50", "\"=\" needs a margin: A = B within 2%; found the end"},
       {"ttft p50 == approx.ttft p50 within 2%",
-       "column 11: expected a metric such as ttft, found \"=\""},
+       "column 10: \"==\" is no comparison here"},
       {"ttft p50 = approx.ttft p50 within 0%", "column 35: the margin must be above 0"},
       {"ttft p50 = 2 * approx.ttft p50 within 2%", "compares two plain terms: A = B within 2%"},
       {"failed count = 3 within 5%", "column 1: an equivalence claim is judged on intervals"},
@@ -252,6 +286,8 @@ static void quantities_for_people(void **state) {
 static int set_up(void **state) {
   (void)state;
   metrics_init(&metrics);
+  if (metrics_add_slo(&metrics, "ttft", "1s", NULL))
+    return 1;
   return metrics_declare(&metrics, "size", "KiB", NULL);
 }
 
@@ -263,13 +299,10 @@ static int tear_down(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_quantity),
-      cmocka_unit_test(tags),
-      cmocka_unit_test(another_term),
-      cmocka_unit_test(equivalence),
-      cmocka_unit_test(every_error_says_where_and_what),
-      cmocka_unit_test(a_plan_without_arms),
-      cmocka_unit_test(quantities_for_people),
+      cmocka_unit_test(a_quantity),          cmocka_unit_test(tags),
+      cmocka_unit_test(another_term),        cmocka_unit_test(goodput_needs_objectives),
+      cmocka_unit_test(equivalence),         cmocka_unit_test(every_error_says_where_and_what),
+      cmocka_unit_test(a_plan_without_arms), cmocka_unit_test(quantities_for_people),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -96,7 +96,6 @@ static void what_cannot_be_judged_is_not_met(void **state) {
   check_not(t, "ttft{teir=gold} mean < 1s",
             "no data: nothing has the tag \"teir\" (did you mean \"tier\"?)");
   check_not(t, "ttft{xyzzyplugh=1} mean < 1s", "no data: nothing has the tag \"xyzzyplugh\"");
-  check_not(t, "goodput share > 5%", "no data: goodput needs slo in the plan");
   check_not(t, "b.ttft mean < 1s", "no data: the arm \"b\" has measured nothing");
   check_not(t, "itl mean < 1s", "no data: no reply has two output events");
   check_not(t, "plan_time mean < 1s",
@@ -275,9 +274,29 @@ static int tear_down(void **state) {
   return 0;
 }
 
+/* vu:check: a share over all of them, or over those of one name. */
+static void checks_of_the_script(void **state) {
+  (void)state;
+  struct table *t = plain_table();
+  for (uint64_t i = 0; i < 20; i++) {
+    row_value(t, i, "even", i % 2 == 0, i < 10 ? "{\"turn\":1}" : "{\"turn\":2}", true);
+    row_value(t, i, "parsed", 1, NULL, true);
+    row_value(t, i, "plan_time", 0, NULL, false); /* no check */
+  }
+  table_finish(t);
+  check_met(t, "checks share >= 75%", 0.75);
+  check_met(t, "checks{check=even} share < 51%", 0.5);
+  check_met(t, "checks{check=even,turn=1} count <= 5", 5);
+  check_met(t, "checks{check=parsed} share > 99%", 1);
+  check_not(t, "checks{check=odd} share > 1%",
+            "no data: no check has that name: there are even, parsed");
+  table_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bounds),
+      cmocka_unit_test(checks_of_the_script),
       cmocka_unit_test(what_cannot_be_judged_is_not_met),
       cmocka_unit_test(exactly_enough_samples_are_enough),
       cmocka_unit_test(rates),

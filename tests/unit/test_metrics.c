@@ -40,7 +40,8 @@ static const char *const api[] = {"ttft",
                                   "measurement_error",
                                   "event_lag",
                                   "output_rate",
-                                  "incomplete"};
+                                  "incomplete",
+                                  "checks"};
 
 static void the_list_is_apis(void **state) {
   (void)state;
@@ -123,15 +124,23 @@ static void objectives(void **state) {
   struct err err;
   metrics_init(&m);
   check_ok(metrics_add_slo(&m, "ttft", "400ms", &err), &err);
-  check_ok(metrics_add_slo(&m, "tpot", "0.05", &err), &err);
+  check_ok(metrics_add_slo(&m, "tpot", "50ms", &err), &err);
   assert_int_equal(m.n_slos, 2);
   check_near(m.slos[0].max, 0.4, 0.0);
   assert_int_equal(metrics_add_slo(&m, "ttf", "1s", &err), ERR_INVALID);
   assert_string_equal(err.text, "slo: unknown metric \"ttf\" (did you mean \"ttft\"?)");
   assert_int_equal(metrics_add_slo(&m, "failed", "1%", &err), ERR_INVALID);
-  check_has(err.text, "slo: \"failed\" has no value per request; objectives can be set on ttft");
+  check_has(err.text,
+            "slo: failed is no time that a request's user waits for: objectives are upper "
+            "bounds on ttft");
+  static const char *const others[] = {"output_rate", "cached_ratio", "cached_tokens", "requests",
+                                       "goodput",     "start_lag",    "output_tokens", "itl"};
+  for (size_t i = 0; i < ARRAY_LEN(others); i++)
+    assert_int_equal(metrics_add_slo(&m, others[i], "50", &err), ERR_INVALID);
+  assert_int_equal(metrics_add_slo(&m, "e2e", "500", &err), ERR_INVALID);
+  assert_string_equal(err.text, "slo: e2e: 500 what? write 500ms or 500s");
   assert_int_equal(metrics_add_slo(&m, "e2e", "5%", &err), ERR_INVALID);
-  check_has(err.text, "slo: \"5%\" is not a time");
+  check_has(err.text, "slo: e2e: \"5%\" is not a time");
   assert_int_equal(m.n_slos, 2);
   metrics_free(&m);
 }

@@ -53,6 +53,10 @@ static const struct {
      99,
      "nothing was measured: no request and no session ended in the window"},
     {{.valid = true, .values = 4}, 0, "the plan has no expectations"},
+    {{.valid = true, .values = 4, .checks = 4, .checks_false = 1},
+     0,
+     "the plan has no expectations, not even of vu:check, which was false 1 times of 4: \"checks "
+     "share > 99%\" would be one"},
     {{.valid = true, .sessions_ok = 4}, 0, "the plan has no expectations"},
     {{.requests_ok = 100, .expectations = 1},
      98,
