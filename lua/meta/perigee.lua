@@ -105,6 +105,13 @@ function perigee.closed(opts) end
 ---@return perigee.Load
 function perigee.ramp(opts) end
 
+--- The path of a file beside the script (or the library) that asks, whatever the working folder is.
+---
+--- `io.lines(perigee.beside "prompts.jsonl")`
+---@param name string a file, as in `"prompts.jsonl"` or `"data/a.json"`; an absolute path stays what it is
+---@return string path
+function perigee.beside(name) end
+
 --- A parameter that `--set name=value` overrides. It takes its kind from the default: a number accepts
 --- a quantity, `true` or `false` also `yes`, `no`, `on`, `off`. In a session it is `vu.params.name` too.
 ---@generic T: number|string|boolean|nil
@@ -135,7 +142,7 @@ function perigee.require_api(n) end
 ---@class perigee.Vu
 ---@field id integer number of the user within its worker's state, for logs
 ---@field session integer? number of the session in the run, from 0; nil in setup and teardown
----@field arm string? name of the arm, in a comparison
+---@field arm string? name of the arm, in a comparison; nil: this version makes none. Compare variants by a tag: `vu:tag("variant", "a")`, then `"ttft{variant=a} p50 < ttft{variant=b} p50"`
 ---@field rng perigee.Rng this user's generator: depends on (seed, session, spawn path) alone
 ---@field params table<string, any> values of the parameters, read-only; a name that is not declared raises
 ---@field shared any what `setup` returned, read-only
@@ -1364,22 +1371,42 @@ function Expectation:falsy() end
 ---@param pattern? string a Lua pattern
 function Expectation:errors(pattern) end
 
+--- ## Data sets
+---
+--- Files are read at the top of a script, before the load; in a session nobody may wait for a disk. What all
+--- users read is made once per process with `perigee.shared`, whatever the number of workers:
+---
+---     local prompts = perigee.shared("prompts", function()
+---       local list = {}
+---       for line in io.lines(perigee.beside "prompts.jsonl") do -- beside the script, from any folder
+---         list[#list + 1] = require "perigee.json".decode(line).prompt
+---       end
+---       return list
+---     end)
+---
+--- In a session, `prompts[vu.session % #prompts + 1]` takes them in order, `prompts[vu.rng:int(1, #prompts)]`
+--- at random, the same for any number of workers. A name without `perigee.beside` is one of the working folder.
+--- What was read is not copied into the run's folder; only scripts and their libraries are.
+
 --- ## Expectations
 ---
 --- An expectation of a plan is a line of text:
 ---
----     [arm.]metric[{tag=value, tag=a..b}] stat OP bound
+---     metric[{tag=value, tag=a..b}] stat OP bound
 ---     A = B within 2%
 ---
 --- - `stat`: `mean` `min` `max` `sum` `count` `share` `rate` `p50` `p90` `p95` `p99` `p99.9`. A share is a part
 ---   of requests, a rate is per second.
 --- - `OP`: `<` `<=` `>` `>=`.
---- - `bound`: a quantity (`400ms`, `75%`, `2/s`; a plain number is in base units, so `ttft p95 < 400` is 400
----   seconds), `n * other`, or `other + quantity`, where `other` is another
+--- - `bound`: a quantity (`400ms`, `75%`, `2/s`, `100 tokens`, `20 tokens/s`; a time or a size without its unit
+---   is refused), `n * other`, or `other + quantity`, where `other` is another
 ---   `metric stat`. `%` after `+` means points for ratios and shares, and relative otherwise.
 --- - `A = B within 2%` is a claim of equivalence, judged on intervals; other bounds use point estimates.
 --- - Tags: `turn step branch trial_block status error replica` are facts of a request; every other name is a tag
 ---   of the script. `a..b` includes both ends; one of them may be left out.
+--- - `checks share` is the part of `vu:check`'s calls that were true, `checks{check=NAME} share` of those of a name.
+--- - There are no arms in this version: what is to be compared gets a tag, `vu:tag("variant", "a")`, and
+---   `ttft{variant=a} p50 < 0.8 * ttft{variant=b} p50` compares.
 ---
 --- No data, undecided, or too few samples (a percentile p needs 5 / (1 - p)) is *not met*, with the reason. A
 --- name that does not exist is an error before anything starts. A function `(results) -> ok, text` is an

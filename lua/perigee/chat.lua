@@ -20,6 +20,15 @@ end
 local NEW_OPTIONS = request.list(request.sender_options, { "history", "system", "tools" })
 local SEND_OPTIONS = request.list(request.send_options, { "tool_call" })
 
+local function add(conv, role, text, where)
+  conv.core:add(role, text, where)
+  conv.messages = #conv.core
+  if role == "user" then
+    conv.turn, conv.step = conv.turn + 1, 0
+  end
+  return conv
+end
+
 --- A new conversation on a virtual user.
 function chat.new(vu, opts)
   opts = core.options(opts, "chat.new", NEW_OPTIONS)
@@ -33,7 +42,7 @@ function chat.new(vu, opts)
     conv:set_tools(opts.tools)
   end
   if opts.system then
-    conv:system(opts.system)
+    add(conv, "system", opts.system, "chat.new: system")
   end
   return conv
 end
@@ -43,27 +52,23 @@ function Conversation:add(role, text)
   if role == "tool" then
     core.raise "conv:add: a tool's answer belongs to a call; conv:tool(text) adds it"
   end
-  self.core:add(core.word(role, "conv:add", "role", { "assistant", "system", "user" }), text)
-  self.messages = #self.core
-  if role == "user" then
-    self.turn, self.step = self.turn + 1, 0
-  end
-  return self
+  core.word(role, "conv:add", "role", { "assistant", "system", "user" })
+  return add(self, role, text, "conv:add: the text")
 end
 
 --- Adds a user message; a new turn begins.
 function Conversation:user(text)
-  return self:add("user", text)
+  return add(self, "user", text, "conv:user: the text")
 end
 
 --- Adds an assistant message that was not asked of the server.
 function Conversation:assistant(text)
-  return self:add("assistant", text)
+  return add(self, "assistant", text, "conv:assistant: the text")
 end
 
 --- Adds a system message.
 function Conversation:system(text)
-  return self:add("system", text)
+  return add(self, "system", text, "conv:system: the text")
 end
 
 --- Answers a tool call.
@@ -248,6 +253,7 @@ local function send(conv, verb, opts)
   conv.step = conv.step + 1
   local prompt = {
     api = "chat",
+    caller = "conv:send",
     conversation = conv,
     turn = conv.turn,
     step = conv.step,
@@ -411,4 +417,4 @@ object.class(Conversation, "conv", {
   "branch", "history", "messages", "model", "parent", "route", "step", "turn", "vu",
 }, { "counter", "hash_ns", "renderer", "tool_names" })
 
-return chat
+return core.named(chat, "chat")

@@ -53,6 +53,7 @@ local function send(client, verb, opts)
   client.turn = client.turn + 1
   local prompt = {
     api = "completions",
+    caller = "completions:send",
     prompt = opts.prompt,
     turn = client.turn,
     step = 1,
@@ -75,4 +76,4 @@ end
 
 object.class(Client, "client", { "branch", "model", "parent", "route", "turn", "vu" })
 
-return completions
+return core.named(completions, "completions")

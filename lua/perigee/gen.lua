@@ -89,6 +89,9 @@ end
 
 --- A generator named by a seed.
 function gen.rng(seed)
+  if type(seed) ~= "string" and type(seed) ~= "number" then
+    core.raise("gen.rng: a seed is a string or a whole number, got " .. core.shown(seed))
+  end
   return make.rng(seed)
 end
 
@@ -217,4 +220,4 @@ function gen.choice(list, weights)
   end
 end
 
-return gen
+return core.named(gen, "gen")

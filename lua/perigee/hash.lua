@@ -6,7 +6,7 @@ local json = require "perigee.json"
 local hash = {}
 
 local USAGE = [[
-usage: perigee hash [options] [--] [INPUT]...
+Usage: perigee hash [options] [--] [INPUT]...
 
 Block hashes as KV-cache routers and engines compute them. INPUT is token ids (numbers, or a JSON
 list), or text where the scheme hashes text; without INPUT it is read from standard input, text

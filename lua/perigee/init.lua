@@ -199,6 +199,26 @@ function perigee.ramp(opts)
   return bounds(load, opts, "ramp")
 end
 
+-- ---- files ----
+
+--- The path of a file beside the script, or the library, that asks.
+function perigee.beside(name)
+  if type(name) ~= "string" or name == "" then
+    core.raise("beside: a file's name is expected, got " .. core.shown(name))
+  end
+  if debug.getinfo(1, "t").istailcall then -- then Lua has forgotten the caller
+    core.raise "beside: keep the path before it is returned: local path = perigee.beside(name) return path"
+  end
+  local level = 2
+  local info = debug.getinfo(level, "S")
+  while info and (not info.source:find "^@" or info.source:find "^@perigee/") do
+    level = level + 1
+    info = debug.getinfo(level, "S")
+  end
+  local folder = info and info.source:match "^@(.*/)" or ""
+  return name:find "^/" and name or folder .. name
+end
+
 -- ---- plans ----
 
 local FIELDS = {

@@ -67,7 +67,7 @@ function list.find(where)
 end
 
 local USAGE = [[
-usage: perigee list [--json] [FOLDER]...
+Usage: perigee list [--json] [FOLDER]...
 
 Lists the scenarios in the working directory, in scenarios/, in the folders of $PERIGEE_PATH and
 those that came with perigee, or those in the folders given. `perigee run NAME` finds them by name.

@@ -25,7 +25,7 @@ local function session(vu) -- one user's story, top to bottom
 end
 
 return perigee.plan {
-  description = "NAME",
+  description = "people who ask a few questions each, with the same system prompt",
   load = perigee.closed { users = users, duration = duration },
   session = session,
   expect = {
@@ -136,7 +136,7 @@ function new.library(name)
 end
 
 local USAGE = [[
-usage: perigee new NAME              writes NAME.lua, a scenario to start from
+Usage: perigee new NAME              writes NAME.lua, a scenario to start from
        perigee new --library NAME    writes a folder NAME: a library, its tests, a scenario, a rockspec
 
 NAME may have folders before it (scenarios/my_test); they are made. Existing files are never overwritten.

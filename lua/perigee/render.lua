@@ -6,7 +6,7 @@ local template = require "perigee.template"
 local render = {}
 
 local USAGE = [[
-usage: perigee render --template PATH|NAME [options] [FILE]
+Usage: perigee render --template PATH|NAME [options] [FILE]
 
 Executes a model's own chat template, as transformers and vLLM do, and prints the text byte for byte.
 FILE (default: standard input) is JSON: a list of messages, or an object with messages and, as in a

@@ -90,4 +90,4 @@ function route.default()
   end
 end
 
-return route
+return core.named(route, "route")

@@ -135,4 +135,4 @@ function Template:render_json(text)
   return self.core:render_json(text, local_time())
 end
 
-return template
+return require "perigee.core".named(template, "template")

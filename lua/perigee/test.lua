@@ -366,7 +366,7 @@ local function find_specs(folder, found)
 end
 
 local USAGE = [[
-usage: perigee test [--stress] [--runaway TIME] [FILE.lua | FOLDER]...
+Usage: perigee test [--stress] [--runaway TIME] [FILE.lua | FOLDER]...
 
 Runs specs of scripts: files with describe, it and expect. Without a file: every *_spec.lua and
 test_*.lua below the working directory. A spec finds modules in its own folder, the folder above, and

@@ -124,4 +124,4 @@ end
 object.class(Tool, "tool", { "name", "schema" }, { "make_arguments", "result" })
 object.class(Set, "set", { "names", "schemas" })
 
-return tool
+return core.named(tool, "tool")

@@ -37,7 +37,7 @@ function types.settings()
 end
 
 local USAGE = [[
-usage: perigee types [--print] [FOLDER]
+Usage: perigee types [--print] [FOLDER]
 
 Writes FOLDER/.perigee/types/ (the types of every perigee module) and FOLDER/.luarc.json (settings of
 the Lua language server that point at it). FOLDER is the working directory unless given.

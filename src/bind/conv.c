@@ -156,12 +156,12 @@ static int conv_fork(lua_State *L) {
   return 1;
 }
 
-/* conv:add(role, text) */
+/* conv:add(role, text, what): `what` the text is, for messages */
 static int conv_add(lua_State *L) {
   struct conv *c = conv_check(L, 1);
   enum role role = (enum role)luaL_checkoption(L, 2, NULL, role_names);
   struct text *node;
-  struct blob *text = check_text(L, 3, "the message", &node);
+  struct blob *text = check_text(L, 3, luaL_optstring(L, 4, "the message"), &node);
   add_message(c, plain_json(L, c, node, text, role), text->len, role);
   c->answers += role == ROLE_ASSISTANT;
   return 0;
@@ -297,7 +297,7 @@ static int conv_result(lua_State *L) {
   size_t id_len;
   const char *id = luaL_checklstring(L, 2, &id_len);
   struct text *node;
-  struct blob *text = check_text(L, 3, "the tool's result", &node);
+  struct blob *text = check_text(L, 3, "conv:tool: the result", &node);
   struct buf *b = bind_hold_buf(L);
   open_message(c, b, ROLE_TOOL);
   put_string(b, "tool_call_id", id, id_len);
@@ -319,7 +319,7 @@ static int conv_edit(lua_State *L) {
   struct conv *c = conv_check(L, 1);
   struct message *m = check_message(L, c, 2);
   struct text *node;
-  struct blob *text = check_text(L, 3, "the new text", &node);
+  struct blob *text = check_text(L, 3, "conv:edit: the new text", &node);
   struct value *v = bind_hold_value(L);
   struct buf *b = bind_hold_buf(L);
   size_t comma = m == c->messages ? 0 : 1;

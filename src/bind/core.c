@@ -197,6 +197,16 @@ static int core_metrics(lua_State *L) {
   return 1;
 }
 
+/* named(module, name) -> module, which from now on says so when it is asked for what it has not */
+static int core_named(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  const char *name = luaL_checkstring(L, 2);
+  lua_settop(L, 2);
+  lua_pushvalue(L, 1);
+  bind_name_module(L, name);
+  return 1;
+}
+
 /* shown(x) -> x for a message, strings in quotes */
 static int core_shown(lua_State *L) {
   luaL_checkany(L, 1);
@@ -248,6 +258,7 @@ static const luaL_Reg functions[] = {
     {"files", core_files},
     {"make_folder", core_make_folder},
     {"metrics", core_metrics},
+    {"named", core_named},
     {"nearest", core_nearest},
     {"options", core_options},
     {"program", core_program},

@@ -59,6 +59,15 @@ static int unknown_method(lua_State *L) {
              near ? near : "", near ? "'?)" : "");
 }
 
+void bind_name_module(lua_State *L, const char *name) {
+  lua_createtable(L, 0, 1);
+  lua_pushstring(L, name);
+  lua_pushvalue(L, -3);
+  lua_pushcclosure(L, unknown_method, 2);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
+}
+
 /* Raises for a method that was called on something else: the running C function, found among the
  * type's methods. */
 static MAY_RAISE NORETURN void refuse_self(lua_State *L, const char *type) {
@@ -169,16 +178,48 @@ struct buf *bind_scratch_buf(lua_State *L) {
   return b;
 }
 
+/* The level of the nearest caller that is neither C nor one of perigee's own modules, *ar with it;
+ * −1: none. */
+static MAY_RAISE int author_level(lua_State *L, lua_Debug *ar) {
+  for (int level = 1; lua_getstack(L, level, ar); level++) {
+    lua_getinfo(L, "Sl", ar);
+    if (ar->currentline > 0 && strncmp(ar->source, "@perigee/", 9) != 0)
+      return level;
+  }
+  return -1;
+}
+
 void bind_push_author_line(lua_State *L) {
   lua_Debug ar;
-  for (int level = 1; lua_getstack(L, level, &ar); level++) {
-    lua_getinfo(L, "Sl", &ar);
-    if (ar.currentline > 0 && strncmp(ar.source, "@perigee/", 9) != 0) {
-      lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
-      return;
+  if (author_level(L, &ar) >= 0)
+    lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
+  else
+    lua_pushliteral(L, "");
+}
+
+/* Whether the author wrote `perigee:plan {…}`: a method call of ours whose object is a module.
+ * Pushes what is then to be said in place of what the function makes of its arguments. */
+static MAY_RAISE bool push_dot_for_colon(lua_State *L) {
+  lua_Debug ar;
+  int top = lua_gettop(L), level = author_level(L, &ar);
+  if (level < 1 || !lua_getstack(L, level - 1, &ar) || !lua_getinfo(L, "n", &ar) || !ar.name ||
+      strcmp(ar.namewhat, "method") != 0 || !lua_getlocal(L, &ar, 1))
+    return false;
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_pushnil(L);
+  while (lua_istable(L, top + 1) && lua_next(L, top + 2)) {
+    if (lua_rawequal(L, -1, top + 1) && lua_type(L, -2) == LUA_TSTRING) {
+      const char *module = short_name(lua_tostring(L, -2));
+      lua_pushfstring(L, "%s.%s: call it with a dot, %s.%s, not with a colon", module, ar.name,
+                      module, ar.name);
+      lua_replace(L, top + 1);
+      lua_settop(L, top + 1);
+      return true;
     }
+    lua_pop(L, 1);
   }
-  lua_pushliteral(L, "");
+  lua_settop(L, top);
+  return false;
 }
 
 void bind_raise(lua_State *L, const char *fmt, ...) {
@@ -187,8 +228,10 @@ void bind_raise(lua_State *L, const char *fmt, ...) {
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
+  luaL_checkstack(L, 8, "message");
   bind_push_author_line(L);
-  lua_pushstring(L, text);
+  if (!push_dot_for_colon(L))
+    lua_pushstring(L, text);
   lua_concat(L, 2);
   lua_error(L);
   assert(0 && "lua_error returned");

@@ -37,11 +37,16 @@ MAY_RAISE void *bind_check_self(lua_State *L, const char *type);
 MAY_RAISE void bind_new_type(lua_State *L, const char *type, const luaL_Reg *meta,
                              const luaL_Reg *methods);
 
+/* The module on top, a table of functions: reading a name it has not raises "gen has no 'txt' (did
+ * you mean 'text'?)". */
+MAY_RAISE void bind_name_module(lua_State *L, const char *name);
+
 /* Pushes "FILE:LINE: " of the nearest caller that is neither C nor one of perigee's own modules, ""
  * when there is none. */
 MAY_RAISE void bind_push_author_line(lua_State *L);
 /* Raises "FILE:LINE: text", where FILE:LINE is the place in the *author's* code: calls inside
- * perigee's own Lua modules are skipped. */
+ * perigee's own Lua modules are skipped. A function of a module that was called as its method is
+ * told to be called with a dot instead. */
 MAY_RAISE NORETURN void bind_raise(lua_State *L, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

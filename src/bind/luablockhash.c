@@ -295,5 +295,6 @@ static const luaL_Reg functions[] = {
 
 int luaopen_perigee_blockhash(lua_State *L) {
   luaL_newlib(L, functions);
+  bind_name_module(L, "blockhash");
   return 1;
 }

@@ -415,5 +415,6 @@ static const luaL_Reg functions[] = {
 
 int luaopen_perigee_harmony(lua_State *L) {
   luaL_newlib(L, functions);
+  bind_name_module(L, "harmony");
   return 1;
 }

@@ -162,5 +162,6 @@ int luaopen_perigee_json(lua_State *L) {
   luaL_newlib(L, functions);
   lua_pushlightuserdata(L, NULL);
   lua_setfield(L, -2, "null");
+  bind_name_module(L, "json");
   return 1;
 }

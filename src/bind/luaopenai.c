@@ -101,5 +101,6 @@ static const luaL_Reg functions[] = {
 
 int luaopen_perigee_openai(lua_State *L) {
   luaL_newlib(L, functions);
+  bind_name_module(L, "openai");
   return 1;
 }

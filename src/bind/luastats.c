@@ -205,5 +205,6 @@ static const luaL_Reg functions[] = {
 
 int luaopen_perigee_stats(lua_State *L) {
   luaL_newlib(L, functions);
+  bind_name_module(L, "stats");
   return 1;
 }

@@ -236,5 +236,6 @@ static const luaL_Reg functions[] = {{"load", tokenizer_load}, {NULL, NULL}};
 
 int luaopen_perigee_tokenizer(lua_State *L) {
   luaL_newlib(L, functions);
+  bind_name_module(L, "tokenizer");
   return 1;
 }

@@ -30,6 +30,7 @@ enum option {
   O_ASKED_TOKENS,
   O_BODY,
   O_BRANCH,
+  O_CALLER,
   O_CHOSEN,
   O_COMPRESSED,
   O_FALLBACK,
@@ -58,11 +59,12 @@ enum option {
   N_OPTIONS
 };
 static const char *const option_names[N_OPTIONS] = {
-    "api",      "asked_tokens", "body",        "branch",        "chosen",    "compressed",
-    "fallback", "hash_ns",      "headers",     "json",          "max_body",  "method",
-    "parent",   "path",         "policy",      "prompt_tokens", "redirects", "render_ns",
-    "replica",  "route_reason", "sched",       "step",          "stream",    "survived_tokens",
-    "tags",     "timeout",      "tokenize_ns", "turn",          "url"};
+    "api",          "asked_tokens",  "body",        "branch",    "caller",
+    "chosen",       "compressed",    "fallback",    "hash_ns",   "headers",
+    "json",         "max_body",      "method",      "parent",    "path",
+    "policy",       "prompt_tokens", "redirects",   "render_ns", "replica",
+    "route_reason", "sched",         "step",        "stream",    "survived_tokens",
+    "tags",         "timeout",       "tokenize_ns", "turn",      "url"};
 
 /* The stack while a request is made and waited for. */
 enum { AT_VU = 1, AT_OPTIONS = 2, AT_OP = 3, AT_SLOTS = 4, AT_TOP = AT_SLOTS + N_OPTIONS };
@@ -182,11 +184,14 @@ static MAY_RAISE bool flag_option(lua_State *L, enum option o, const char *what)
   return lua_toboolean(L, SLOT(o));
 }
 
-static MAY_RAISE uint64_t timeout_field(lua_State *L, const char *field, const char *name,
+static MAY_RAISE uint64_t timeout_field(lua_State *L, const char *field, const char *what,
                                         uint64_t absent) {
   uint64_t ns = absent;
-  if (lua_getfield(L, SLOT(O_TIMEOUT), field) != LUA_TNIL)
-    ns = (uint64_t)(bind_check_seconds(L, -1, name) * 1e9 + 0.5);
+  if (lua_getfield(L, SLOT(O_TIMEOUT), field) != LUA_TNIL) {
+    const char *name = lua_pushfstring(L, "%s: timeout.%s", what, field);
+    ns = (uint64_t)(bind_check_seconds(L, -2, name) * 1e9 + 0.5);
+    lua_pop(L, 1);
+  }
   lua_pop(L, 1);
   return ns;
 }
@@ -199,16 +204,16 @@ static MAY_RAISE void read_timeouts(lua_State *L, struct http_timeouts *t, const
   if (!given(L, O_TIMEOUT))
     return;
   if (!lua_istable(L, SLOT(O_TIMEOUT))) {
-    t->total_ns =
-        (uint64_t)(bind_check_seconds(L, SLOT(O_TIMEOUT), "vu:http: timeout") * 1e9 + 0.5);
+    const char *name = lua_pushfstring(L, "%s: timeout", what);
+    t->total_ns = (uint64_t)(bind_check_seconds(L, SLOT(O_TIMEOUT), name) * 1e9 + 0.5);
+    lua_pop(L, 1);
     return;
   }
   bind_check_options(L, SLOT(O_TIMEOUT), what, known, ARRAY_LEN(known));
-  t->connect_ns = timeout_field(L, "connect", "vu:http: timeout.connect", t->connect_ns);
-  t->first_byte_ns =
-      timeout_field(L, "first_byte", "vu:http: timeout.first_byte", t->first_byte_ns);
-  t->idle_ns = timeout_field(L, "idle", "vu:http: timeout.idle", t->idle_ns);
-  t->total_ns = timeout_field(L, "total", "vu:http: timeout.total", 0);
+  t->connect_ns = timeout_field(L, "connect", what, t->connect_ns);
+  t->first_byte_ns = timeout_field(L, "first_byte", what, t->first_byte_ns);
+  t->idle_ns = timeout_field(L, "idle", what, t->idle_ns);
+  t->total_ns = timeout_field(L, "total", what, 0);
 }
 
 /* stream or api: which kind of generation the reply is */
@@ -470,6 +475,8 @@ static MAY_RAISE int request(lua_State *L, bool tries) {
   struct http_request *r = &op->request;
   op->tries = tries;
   spread_options(L, what);
+  if (given(L, O_CALLER)) /* what the author called, for messages: conv:send */
+    what = string_option(L, O_CALLER, what);
   read_target(L, op, what);
   read_api(L, r, what);
   read_body(L, op, what);

@@ -3,10 +3,12 @@
 #include "cmd/cmd.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/printable.h"
 #include "bind/script.h"
@@ -18,17 +20,27 @@ int cmd_fail(const char *name, int status, const struct err *err) {
   return status;
 }
 
+/* Standard output is a pipe whose reader has had enough (`| head`). */
+static bool nobody_reads(void) {
+  struct pollfd p = {.fd = STDOUT_FILENO};
+  return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
+}
+
 int cmd_flush(int status) {
   errno = 0;
   int rc = fflush(stdout);
   if (!rc && !ferror(stdout))
     return status;
-  if (rc && errno != EPIPE)
-    fprintf(stderr, "perigee: cannot write to standard output: %s\n", strerror(errno));
-  else if (!rc) /* an earlier write failed, and took its reason along */
+  int why = rc ? errno : 0;
+  bool wanted = why != EPIPE && !nobody_reads();
+  if (wanted && rc)
+    fprintf(stderr, "perigee: cannot write to standard output: %s\n", strerror(why));
+  else if (wanted) /* an earlier write failed, and took its reason along */
     fprintf(stderr, "perigee: not all of it could be written to standard output\n");
   __fpurge(stdout); /* exit would try again */
   clearerr(stdout);
+  if (!wanted)
+    return status;
   return status == EXIT_USAGE || status == EXIT_INTERRUPTED ? status : EXIT_FAILED;
 }
 

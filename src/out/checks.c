@@ -382,7 +382,10 @@ static void check_incomplete(const struct table *t, const struct checks_input *i
     set_part(c[1], cut_sessions, sessions, "no session ended");
 }
 
-/* Of the worker that stood still most. */
+#define STALL_WINDOW_S 5.0 /* a shorter window counts as one of so much */
+
+/* Of the worker that stood still most. One standstill of 20 ms is no finding, in however short a
+ * run: it is held against a window of some seconds. */
 static void check_stalls(const struct table *t, struct check *c) {
   double window = table_window_seconds(t, TABLE_NO_ARM);
   const struct probe *p = &t->probe;
@@ -391,7 +394,7 @@ static void check_stalls(const struct table *t, struct check *c) {
   } else if (!(window > 0)) {
     snprintf(c->note, sizeof c->note, "not measured: the window has no length");
   } else {
-    double share = (double)p->stalled_ns / 1e9 / window;
+    double share = (double)p->stalled_ns / 1e9 / fmax(window, STALL_WINDOW_S);
     set(c, share < 1 ? share : 1);
     char longest[32];
     units_format_seconds((double)p->longest_stall_ns / 1e9, longest, sizeof longest);

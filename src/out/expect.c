@@ -120,7 +120,11 @@ static int read_arm_and_metric(struct parser *p, struct expect_term *term) {
       rc = FAIL(p, p->at, "%s is a metric: a space and a statistic follow it, as in \"%s p95\"",
                 word, word);
     else if (!known && !p->n_arms)
-      rc = FAIL(p, start, "unknown arm \"%s\": this plan compares no arms", word);
+      rc = FAIL(p, start,
+                "unknown arm \"%s\": this version compares no arms; tag what differs, "
+                "vu:tag(\"variant\", "
+                "\"%s\"), and write ttft{variant=%s} p50",
+                word, word, word);
     else if (!known)
       rc = FAIL(p, start, "unknown arm \"%s\" (did you mean \"%s\"?)", word,
                 near ? near : p->arms[0]);

@@ -47,6 +47,16 @@ static void free_cells(struct cells *c) {
 
 /* ---- one metric ---- */
 
+/* With few sessions the interval of a mean reaches beyond what there can be: no ratio is below 0 or
+ * above 1, no time and no number of tokens below 0. What a script records may be anything. */
+static void keep_possible(const struct metric *metric, double *lo, double *hi) {
+  if (metric->id == METRIC_SCRIPT || metric->id == METRIC_TOKEN_COUNT_DIFF)
+    return;
+  *lo = fmax(*lo, 0);
+  if (metric->kind == UNITS_RATIO)
+    *hi = fmin(*hi, 1);
+}
+
 /* [low, high], or null and in `reasons` why there is none. p < 0: of the mean. */
 static void set_interval(struct value *ci, struct value *reasons, const char *name,
                          const struct cell *cell, double p, uint32_t n_clusters) {
@@ -62,8 +72,11 @@ static void set_interval(struct value *ci, struct value *reasons, const char *na
   double lo = NAN, hi = NAN;
   if (s->x && s->n_sessions && interval_of_side(&side, n_clusters, 0.95, &lo, &hi)) {
     struct value *pair = value_set(ci, name, value_array());
-    value_push(pair, summary_number(lo / s->div));
-    value_push(pair, summary_number(hi / s->div));
+    lo /= s->div;
+    hi /= s->div;
+    keep_possible(cell->metric, &lo, &hi);
+    value_push(pair, summary_number(lo));
+    value_push(pair, summary_number(hi));
     return;
   }
   value_set(ci, name, value_null());

@@ -154,7 +154,11 @@ static int set_key(unsigned key, const char *name, const char *text, struct faul
     return rc;
   case KEY_RETRY_AFTER:
     rc = parse_number(name, text, UNITS_TIME, &x, err);
-    f->retry_after_s = (uint64_t)ceil(x);
+    f->retry_after_s = (uint64_t)x;
+    if (!rc && x != floor(x))
+      rc = err_set(err, ERR_INVALID,
+                   "retry_after=%.60s: the header has whole seconds: write %.0fs or %.0fs", text,
+                   floor(x), ceil(x));
     return rc;
   case KEY_BYTES:
     rc = parse_whole(name, text, 1, &x, err);

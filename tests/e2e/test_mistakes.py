@@ -139,6 +139,81 @@ def test_near_words(work):
     eq("is a folder" in work.perigee("run", ".").err, True)
 
 
+def test_a_colon_for_a_dot(work):
+    top = 'local gen, route = require "perigee.gen", require "perigee.route"\nlocal function own(x) return x end'
+    for code, says in (("gen:text { tokens = 3 }", "s.lua:8: gen.text: call it with a dot, gen.text, not with a colon"),
+                       ("gen:fixed(3)", "gen.fixed: call it with a dot"), ("gen:rng(1)", "gen.rng: call it with a dot"),
+                       ("chat:new(vu)", "chat.new: call it with a dot"), ("route:direct 'r0'", "route.direct: call it with"),
+                       ("perigee:param('x', 1)", "perigee.param: call it with a dot"),
+                       ("gen.txt { tokens = 3 }", "gen has no 'txt' (did you mean 'text'?)"),
+                       ("chat.nwe(vu)", "chat has no 'nwe' (did you mean 'new'?)"),
+                       ("require 'perigee.json'.decoed '1'", "json has no 'decoed' (did you mean 'decode'?)"),
+                       ("gen.text { token = own(3) }", "unknown option 'token'")):
+        plan(work, "    " + code, top)
+        has(script_error(run(work)), says, code)
+    work.write("s.lua", 'local perigee = require "perigee"\nreturn perigee:plan { load = perigee:closed { users = 1 } }')
+    has(run(work).err, "s.lua:2: perigee.closed: call it with a dot")
+
+
+def test_messages_name_what_was_called(work):
+    for code, says in (("c:send { max_tokens = 3, timeout = '5 minutes' }", "s.lua:8: conv:send: timeout: "),
+                       ("c:send { max_tokens = 3, timeout = { idle = '5 parsecs' } }", "conv:send: timeout.idle: "),
+                       ("c:send { max_tokens = 3, timeout = { idel = 1 } }", "conv:send: unknown option 'idel'"),
+                       ("c:send { max_tokens = 3, headers = 'x' }", "conv:send: headers must be a table"),
+                       ("c:user { 'hi' }", "s.lua:8: conv:user: the text must be a string"),
+                       ("c:system(1)", "conv:system: the text must be"), ("c:add('user', 1)", "conv:add: the text must be"),
+                       ("chat.new(vu, { system = {} })", "chat.new: system must be a string"),
+                       ("vu:http { path = '/health', timeout = 'x' }", "vu:http: timeout: ")):
+        plan(work, "    local c = chat.new(vu):user 'hi'\n    " + code)
+        has(script_error(run(work)), says, code)
+
+
+def test_data_sets(work):
+    """As lua/README says: read once, beside the script, and the same for any number of workers."""
+    work.write("data/prompts.jsonl", '{"prompt":"one"}\n{"prompt":"two"}\n{"prompt":"three"}\n')
+    work.write("data/lib/words.lua", 'local path = require "perigee".beside "words.txt" return path')
+    plan(work, "    vu:log(vu.session, prompts[vu.session % #prompts + 1], WORDS)", """
+local prompts = perigee.shared("prompts", function()
+  local list = {}
+  for line in io.lines(perigee.beside "prompts.jsonl") do
+    list[#list + 1] = require "perigee.json".decode(line).prompt
+  end
+  return list
+end)
+WORDS = require "words" .. " " .. perigee.beside "/x"
+""")
+    import os
+    os.rename(os.path.join(work.path, "s.lua"), os.path.join(work.path, "data/s.lua"))
+    result = work.perigee("run", "data/s.lua", "--sim", "1", "--workers", "2", *RELAXED)
+    for n, prompt in enumerate(("one", "two", "three", "one")):
+        has(result.err, f"session={n} {n} {prompt} data/lib/words.txt /x")
+
+
+def test_a_reader_that_has_enough(work):
+    """`| head` changes no exit status."""
+    plan(work, "    vu:sleep(0.001)")
+    import subprocess
+    from harness import PERIGEE
+    said = subprocess.run(f"{PERIGEE} run s.lua {' '.join(RELAXED)} | head -1 >/dev/null; echo ${{PIPESTATUS[0]}}", shell=True,
+                          executable="/bin/bash", cwd=work.path, capture_output=True, text=True, timeout=60)
+    eq(said.stdout.strip(), "0", said.stderr)
+
+
+def test_whole_seconds_of_retry_after(work):
+    plan(work, "    vu:sleep(0.001)")
+    result = run(work, "--fault", "429 retry_after=0.2s")
+    eq(result.status, 2)
+    has(result.err, "retry_after=0.2s: the header has whole seconds: write 0s or 1s")
+
+
+def test_intervals_stay_within_what_can_be(work):
+    plan(work, """    local c = chat.new(vu, { system = ("x"):rep(vu.session < 2 and 40 or 900) })
+    for _ = 1, 2 do c:user 'hi' c:send { max_tokens = 2 } end""", load="perigee.closed { users = 1, sessions = 3 }")
+    for name, m in run(work).summary["metrics"].items():
+        for lo, hi in [pair for pair in (m.get("ci95") or {}).values() if pair]:
+            assert lo >= 0 and (m["unit"] != "ratio" or hi <= 1), f"{name}: {lo} {hi}"
+
+
 def test_checks_can_be_expected(work):
     session = "    vu:check('even', vu.session % 2 == 0)\n    vu:check('here', true)"
     plan(work, session, more="""  expect = { "checks share >= 75%", "checks{check=even} share > 50%", "checks{check=here} share > 99%",

@@ -100,7 +100,7 @@ def test_errors_say_where_and_what_to_do(work):
     has(render("--template", tpl, "--kwargs", "{}", stdin=b'{"messages": []}', status=1), "say kwargs in it")
     os.mkdir(os.path.join(work.path, "empty"))
     has(render("--template", os.path.join(work.path, "empty"), status=1), "neither chat_template.jinja nor")
-    has(render("--help"), "usage: perigee render")
+    has(render("--help"), "Usage: perigee render")
 
 
 def test_a_closed_reader_is_no_failure(work):

@@ -127,7 +127,7 @@ describe("a conversation", function()
     expect(function() conv:send {} end):errors "test_chat.lua:%d+: conv:send: max_tokens is missing"
     expect(function() conv:send { max_token = 3 } end):errors "did you mean 'max_tokens'"
     expect(function() conv:send { max_tokens = 3, extra = { messages = {} } } end):errors "cannot hold messages"
-    expect(function() conv:user(12) end):errors "the message must be a string or a text, got number"
+    expect(function() conv:user(12) end):errors "conv:user: the text must be a string or a text, got number"
     expect(function() chat.new(vu, { route = "random" }) end):errors "must be a function: route = route.random%(%)"
     expect(function() chat.new(vu, { tools = { {} } }) end):errors "entry 1 has neither a type nor a name"
     expect(#vu.requests):eq(0)

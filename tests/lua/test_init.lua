@@ -12,6 +12,16 @@ local function plan(extra)
   return perigee.plan(fields)
 end
 
+describe("perigee.beside", function()
+  it("is relative to the file that asks", function()
+    local path = perigee.beside "words.txt"
+    expect(path):matches "tests/lua/words%.txt$"
+    expect(perigee.beside("/a/b")):eq "/a/b"
+    expect(function() perigee.beside(3) end):errors "beside: a file's name is expected, got 3"
+    expect(function() return perigee.beside "x" end):errors "beside: keep the path before it is returned"
+  end)
+end)
+
 describe("loads", function()
   it("are tables in base units", function()
     local open = perigee.open { rate = "30/m", duration = "2m", warmup = "500ms" }

@@ -35,7 +35,7 @@ describe("new.scenario", function()
     local plan = load_module(new.scenario "my_test", "my_test.lua")
     local vu = test.session(plan)
     expect(#vu.requests):above(1)
-    expect(plan.description):eq "my_test"
+    expect(plan.description):eq "people who ask a few questions each, with the same system prompt"
     expect(new.scenario "my_test"):contains "--- my_test: what it measures"
   end)
 end)

@@ -252,7 +252,7 @@ static void a_plan_without_arms(void **state) {
   struct expect e;
   struct err err;
   assert_int_equal(expect_parse("precise.ttft p50 < 1s", &metrics, NULL, 0, &e, &err), ERR_INVALID);
-  check_has(err.text, "column 1: unknown arm \"precise\": this plan compares no arms");
+  check_has(err.text, "column 1: unknown arm \"precise\": this version compares no arms; tag what");
   assert_int_equal(expect_parse("ttft.p95 < 1s", &metrics, NULL, 0, &e, &err), ERR_INVALID);
   check_has(err.text, "column 5: ttft is a metric: a space and a statistic follow it, as in "
                       "\"ttft p95\"");

@@ -35,7 +35,7 @@ static void test_every_kind_parses(void **state) {
   check_round_trip("refuse", "refuse");
   check_round_trip("refuse for=1.5s", "refuse for=1.5s");
   check_round_trip("reset after=3", "reset after=3");
-  check_round_trip("429 retry_after=1500ms", "status code=429 retry_after=2s");
+  check_round_trip("429 retry_after=2000ms", "status code=429 retry_after=2s");
   check_round_trip("status code=503 p=30%", "status code=503 p=0.3");
   check_round_trip("stall after=2 for=250ms", "stall after=2 for=0.25s");
   check_round_trip("  empty   p=0.3 ", "empty p=0.3");
