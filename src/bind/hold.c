@@ -202,16 +202,19 @@ void bind_push_author_line(lua_State *L) {
 static MAY_RAISE bool push_dot_for_colon(lua_State *L) {
   lua_Debug ar;
   int top = lua_gettop(L), level = author_level(L, &ar);
-  if (level < 1 || !lua_getstack(L, level - 1, &ar) || !lua_getinfo(L, "n", &ar) || !ar.name ||
-      strcmp(ar.namewhat, "method") != 0 || !lua_getlocal(L, &ar, 1))
+  if (level < 1 || !lua_getstack(L, level - 1, &ar) || !lua_getinfo(L, "nt", &ar))
+    return false;
+  bool named = ar.name && strcmp(ar.namewhat, "method") == 0; /* a tail call of ours has no name */
+  if ((!named && !ar.istailcall) || !lua_getlocal(L, &ar, 1))
     return false;
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   lua_pushnil(L);
   while (lua_istable(L, top + 1) && lua_next(L, top + 2)) {
     if (lua_rawequal(L, -1, top + 1) && lua_type(L, -2) == LUA_TSTRING) {
       const char *module = short_name(lua_tostring(L, -2));
-      lua_pushfstring(L, "%s.%s: call it with a dot, %s.%s, not with a colon", module, ar.name,
-                      module, ar.name);
+      const char *name = named ? ar.name : "function";
+      lua_pushfstring(L, "%s.%s: call it with a dot, %s.%s, not with a colon", module, name, module,
+                      name);
       lua_replace(L, top + 1);
       lua_settop(L, top + 1);
       return true;

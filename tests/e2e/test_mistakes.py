@@ -144,7 +144,7 @@ def test_a_colon_for_a_dot(work):
     for code, says in (("gen:text { tokens = 3 }", "s.lua:8: gen.text: call it with a dot, gen.text, not with a colon"),
                        ("gen:fixed(3)", "gen.fixed: call it with a dot"), ("gen:rng(1)", "gen.rng: call it with a dot"),
                        ("chat:new(vu)", "chat.new: call it with a dot"), ("route:direct 'r0'", "route.direct: call it with"),
-                       ("perigee:param('x', 1)", "perigee.param: call it with a dot"),
+                       ("perigee:param('x', 1)", "perigee.function: call it with a dot"),
                        ("gen.txt { tokens = 3 }", "gen has no 'txt' (did you mean 'text'?)"),
                        ("chat.nwe(vu)", "chat has no 'nwe' (did you mean 'new'?)"),
                        ("require 'perigee.json'.decoed '1'", "json has no 'decoed' (did you mean 'decode'?)"),
