@@ -173,9 +173,9 @@ static struct outer take_upvalues(struct dump *d, const struct outer *o) {
     d->odd = true;
     return own;
   }
-  for (unsigned i = 0; i < n && own.env == NONE; i++)
+  for (size_t i = 0; i < n && own.env == NONE; i++)
     if (o->is_main || (!list[3 * i] && o->env != NONE && (unsigned char)list[3 * i + 1] == o->env))
-      own.env = i;
+      own.env = (unsigned)i;
   if (own.env != NONE && n < MOST_UPVALUES && (o->is_main || o->guard != NONE))
     own.guard = (unsigned)n;
   MEM_GROW(d->edits, d->n_edits, d->cap_edits);
