@@ -22,7 +22,7 @@ struct conv *conv_check(lua_State *L, int index) {
 }
 
 static void drop_messages(struct conv *c, size_t keep) {
-  c->changes++;
+  conv_changed(c, keep);
   while (c->n > keep) {
     struct message *m = &c->messages[--c->n];
     c->text_bytes -= m->text_bytes;
@@ -51,7 +51,7 @@ static int conv_gc(lua_State *L) {
 
 static void add_message(struct conv *c, struct blob *json, size_t text_bytes, enum role role) {
   MEM_GROW(c->messages, c->n, c->cap);
-  c->changes++;
+  conv_changed(c, c->n);
   c->messages[c->n++] = (struct message){blob_ref(json), text_bytes, role, NOT_COUNTED, NULL};
   c->text_bytes += text_bytes;
 }
@@ -335,7 +335,7 @@ static int conv_edit(lua_State *L) {
   blob_unref(m->json);
   m->json = blob_from_buf(b);
   m->tokens = NOT_COUNTED;
-  c->changes++;
+  conv_changed(c, (size_t)(m - c->messages));
   forget(&m->prepared);
   blob_count_in(m->json, bind_gen_tokens(L).count);
   m->text_bytes = m->text_bytes - before + text->len;
@@ -432,7 +432,7 @@ static int conv_text_tokens(lua_State *L) {
 /* conv:set_tools(list or nil) */
 static int conv_set_tools(lua_State *L) {
   struct conv *c = conv_check(L, 1);
-  c->changes++;
+  conv_changed(c, c->n);
   forget(&c->prepared_tools);
   if (lua_isnoneornil(L, 2)) {
     blob_unref(c->tools);

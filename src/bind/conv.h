@@ -61,6 +61,11 @@ struct conv {
   uint64_t answers; /* … together with how many assistant messages there were */
   /* the prompt of a renderer (convprompt.c) */
   struct conv_prepared *prepared_tools;
+  struct conv_list {
+    struct value *items; /* borrowed from the messages' `prepared` */
+    uint64_t *ids;
+    size_t n, cap; /* the first n are up to date */
+  } list;          /* the messages as a template gets them */
   struct promptids prompt;
   uint64_t made_by;      /* the hash of the tokenizer whose ids are in `prompt` */
   struct conv_memo memo; /* of the rendering that `prompt` is from */
@@ -73,6 +78,11 @@ MAY_RAISE struct conv *conv_check(lua_State *L, int index);
 struct conv_prepared *conv_prepared_ref(struct conv_prepared *p); /* NULL is allowed, in both */
 void conv_prepared_unref(struct conv_prepared *p);
 void conv_prompt_free(struct conv *c);
+/* Message i and those behind it are, or will be, others. */
+static inline void conv_changed(struct conv *c, size_t i) {
+  c->changes++;
+  c->list.n = i < c->list.n ? i : c->list.n;
+}
 void conv_prompt_fork(const struct conv *c, struct conv *fork);
 
 /* Methods of convprompt.c. */

@@ -53,10 +53,7 @@ static void free_hashing(struct conv_hashing *h) {
 struct conv_memos {
   struct conv_memo *newest, *oldest;
   size_t bytes;
-  uint64_t ids;           /* given out to messages and tools */
-  struct value *messages; /* room for a rendering's list: borrowed items */
-  uint64_t *message_ids;
-  size_t cap;
+  uint64_t ids; /* given out to messages and tools */
 };
 
 static void memo_unlink(struct conv_memo *m) {
@@ -94,8 +91,6 @@ static int memos_gc(lua_State *L) {
   struct conv_memos *all = luaL_checkudata(L, 1, ROUNDS_TYPE);
   while (all->oldest)
     memo_forget(all->oldest);
-  mem_free(all->messages);
-  mem_free(all->message_ids);
   *all = (struct conv_memos){.ids = all->ids};
   return 0;
 }
@@ -116,6 +111,8 @@ static MAY_RAISE struct conv_memos *memos_of(lua_State *L) {
 }
 
 void conv_prompt_free(struct conv *c) {
+  mem_free(c->list.items);
+  mem_free(c->list.ids);
   memo_forget(&c->memo);
   promptids_free(&c->prompt);
   free_hashing(&c->hashing);
@@ -285,25 +282,22 @@ static int prepare_tools(struct conv_memos *h, struct conv *c, struct err *err) 
 }
 
 /* The messages as a list whose items are borrowed, and what each is known by. */
-static int list_messages(struct conv_memos *h, struct conv *c, struct value *list,
-                         struct err *err) {
-  if (c->n > h->cap) {
-    h->cap = c->n * 2;
-    h->messages = mem_resize(h->messages, h->cap, sizeof *h->messages);
-    h->message_ids = mem_resize(h->message_ids, h->cap, sizeof *h->message_ids);
+static int list_messages(struct conv_memos *h, struct conv *c, struct err *err) {
+  struct conv_list *l = &c->list;
+  if (c->n > l->cap) {
+    l->cap = c->n * 2;
+    l->items = mem_resize(l->items, l->cap, sizeof *l->items);
+    l->ids = mem_resize(l->ids, l->cap, sizeof *l->ids);
   }
-  for (size_t i = 0; i < c->n; i++) {
-    int rc = c->messages[i].prepared ? 0 : prepare_message(h, c, i, err);
+  for (; l->n < c->n; l->n++) {
+    int rc = c->messages[l->n].prepared ? 0 : prepare_message(h, c, l->n, err);
     if (rc)
       return rc;
-    const struct conv_prepared *p = c->messages[i].prepared;
+    const struct conv_prepared *p = c->messages[l->n].prepared;
     assert(p);
-    h->messages[i] = p->value;
-    h->message_ids[i] = p->id;
+    l->items[l->n] = p->value;
+    l->ids[l->n] = p->id;
   }
-  *list = value_array();
-  list->u.array.items = h->messages;
-  list->u.array.n = c->n;
   return 0;
 }
 
@@ -311,17 +305,19 @@ static int list_messages(struct conv_memos *h, struct conv *c, struct value *lis
 static int render(struct conv_memos *h, struct conv *c, const struct held_template *tpl,
                   const struct value *kwargs, const struct template_options *options,
                   struct buf *tail, size_t *common, struct err *err) {
-  struct value messages;
+  struct value messages = value_array();
   int rc = prepare_tools(h, c, err);
   if (!rc)
-    rc = list_messages(h, c, &messages, err);
+    rc = list_messages(h, c, err);
   if (rc)
     return rc;
+  messages.u.array.items = c->list.items;
+  messages.u.array.n = c->n;
   struct template_chat chat = {.messages = &messages,
                                .tools = c->prepared_tools ? &c->prepared_tools->value : NULL,
                                .kwargs = kwargs,
                                .add_generation_prompt = true};
-  struct template_grown grown = {.ids = h->message_ids,
+  struct template_grown grown = {.ids = c->list.ids,
                                  .tools_id = c->prepared_tools ? c->prepared_tools->id : 0,
                                  .unchanged = c->memo.changes == c->changes,
                                  .old = promptids_text(&c->prompt),

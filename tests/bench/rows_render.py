@@ -40,6 +40,16 @@ def conversation(size):
     return {"messages": messages, "tools": tools, "add_generation_prompt": True, "kwargs": {}, "special": {}}
 
 
+def turns(n):
+    """n turns of a chat of about 640 tokens each."""
+    rng = random.Random(2)
+    messages = []
+    for _ in range(n):
+        messages.append({"role": "user", "content": text(rng, 1800)})
+        messages.append({"role": "assistant", "content": text(rng, 1400)})
+    return {"messages": messages, "add_generation_prompt": True, "special": {}}
+
+
 def templates():
     found = glob.glob(os.path.join(CACHE, "tokenizers", "qwen3", "tokenizer_config.json"))
     fixture = os.path.join(FIXTURES, "templates", "qwen3.jinja")

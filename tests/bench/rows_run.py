@@ -1,10 +1,12 @@
 """Rows of the run itself: lateness, memory, start, long conversations. Each beside what the machine does without us."""
+import json
 import os
 import signal
 import socket
 import time
 
 import measure
+import rows_render
 from measure import PERIGEE, Failed, Server, Skip, median, number, pinned, program, read, run
 
 import subprocess
@@ -112,22 +114,70 @@ def start(ctx):
 
 # ------------------------------------------------------------------------------------- long session
 
-def turn200(ctx):
-    """Process CPU of a turn, sending included. Sending 128 KiB costs the kernel something whoever does it: wrk with
-    bodies of the two lengths shows how much."""
+QWEN3 = os.path.join(rows_render.CACHE, "tokenizers", "qwen3")
+
+
+def long_turns(ctx, server, folder, short_body, long_body, options=(), **settings):
+    """(runs of turns.lua: values by metric, in µs; what wrk pays more for the longer body, µs; the last body, bytes)"""
     def ours():
-        r = measure.perigee(folder, "turns.lua", server.url, sessions=ctx.scale(10, 3))
-        return r.metric("turn_2")["p50"] * 1e6, r.metric("turn_200")["p50"] * 1e6, r
+        r = measure.perigee(folder, "turns.lua", server.url, options, sessions=ctx.scale(10, 3),
+                            modules=os.path.join(measure.BUILD, "bench"), **settings)
+        names = ("turn_2", "turn_200", "ready_2", "ready_200")
+        return {name: r.metric(name)["p50"] * 1e6 for name in names}, max(row["bytes_sent"] for row in r.rows())
 
     def floor(size):
         os.environ["BODY"] = str(size)
         done = run(["wrk", "-t1", "-c1", f"-d{ctx.scale(2, 1)}s", "-s", f"{measure.HERE}/wrk_long.lua", server.url])
         return done.cpu_s * 1e6 / int(done.out.split(" requests in")[0].split()[-1])
 
+    mine, short, long = ctx.in_turn(ours, lambda: floor(short_body), lambda: floor(long_body))
+    return [m[0] for m in mine], median([b - a for a, b in zip(short, long)]), max(m[1] for m in mine)
+
+
+def add_turns(ctx, what, runs, extra, body, ready):
+    """The turn as a whole; `ready`: the prompt's making alone, too."""
+    def both(first, last):
+        return f"{number(median([r[first] for r in runs]))} and {number(median([r[last] for r in runs]))} µs"
+
+    ctx.add("turn200", f"{what}, sending included", [r["turn_200"] / r["turn_2"] for r in runs], "×",
+            *(() if ready else ("<=", 1.5)), beside=f"{both('turn_2', 'turn_200')}; wrk pays {number(extra)} µs more for "
+            "the longer body", note=f"last body {body / 1024:.0f} KiB, one user")
+    if ready:
+        ctx.add("turn200", f"{what}, until it is sent", [r["ready_200"] / r["ready_2"] for r in runs], "×", "<=", 1.5,
+                beside=f"{both('ready_2', 'ready_200')}: message, rendering, tokens, block hashes")
+        without = [(r["turn_200"] - extra) / r["turn_2"] for r in runs]
+        ctx.add("turn200", f"{what}, without what wrk pays more", without, "×", "<=", 1.5)
+
+
+def stages(ctx):
+    """What a turn costs at four lengths of a conversation, by stage; without Lua and without sending."""
+    chat = os.path.join(measure.BUILD, "bench", "turns.json")
+    with open(chat, "w", encoding="utf-8") as f:
+        json.dump(rows_render.turns(200), f)
+    template = os.path.join(QWEN3, "tokenizer_config.json")
+    runs = [run([program("turn_stages"), template, "qwen3", chat, str(ctx.scale(9, 3))]).json["turns"]
+            for _ in range(ctx.n)]
+    parts = ("prepare", "render", "tokenize", "hash", "body")
+    for i, turn in enumerate(runs[0]):
+        each = {part: median([r[i][part] for r in runs]) for part in parts + ("full",)}
+        beside = ", ".join(f"{part} {each[part]:.1f}" for part in parts)
+        ctx.add("turn200", f"turn {turn['turn']}, {turn['tokens']:,} tokens, without Lua",
+                [sum(r[i][part] for part in parts) for r in runs], "µs",
+                beside=f"{beside}; rendering it whole {each['full']:.0f} µs")
+    ctx.add("turn200", "turn 200 against turn 2, without Lua",
+            [sum(r[3][p] for p in parts) / sum(r[0][p] for p in parts) for r in runs], "×", "<=", 1.5)
+
+
+def turn200(ctx):
+    """CPU of a turn of the worker's thread, sending included: of messages, and of token ids with a template and block
+    hashes. Sending so much costs the kernel something whoever does it: wrk with bodies of the two lengths shows how
+    much."""
     with Server(program("sse_server")) as server, measure.Folder() as folder:
-        mine, short, long = ctx.in_turn(ours, lambda: floor(1300), lambda: floor(128 * 1024))
-        last = max((row["bytes_sent"] for row in mine[0][2].rows()), default=0)
-    extra = median([b - a for a, b in zip(short, long)])
-    ctx.add("turn200", "turn 200 against turn 2", [m[1] / m[0] for m in mine], "×", "<=", 1.5,
-            f"{number(median([m[0] for m in mine]))} and {number(median([m[1] for m in mine]))} µs; wrk pays "
-            f"{number(extra)} µs more for the longer body", f"last body {last / 1024:.0f} KiB, one user")
+        runs = long_turns(ctx, server, folder, 1300, 128 * 1024)
+        add_turns(ctx, "messages: turn 200 against turn 2", *runs, ready=False)
+        if not os.path.exists(os.path.join(QWEN3, "tokenizer_config.json")):
+            raise Skip("token ids: the qwen3 tokenizer is not installed: make deps")
+        runs = long_turns(ctx, server, folder, 5600, 620000, ("--tokenizer", "qwen3"),
+                          template=os.path.join(QWEN3, "tokenizer_config.json"))
+        add_turns(ctx, "token ids (Qwen3): turn 200 against turn 2", *runs, ready=True)
+    stages(ctx)
