@@ -418,9 +418,10 @@ enum jloop_what {
 enum jloop_what jloop_what(const char *name, size_t len);
 struct jv jloop_get(struct jst *st, struct jloop *l, enum jloop_what what); /* not written down */
 struct jv jloop_attr(struct jst *st, struct jv loop, const char *name, size_t len);
-/* Whether a list iterator stands at its items one by one, so that jiter_skip may pass one over. */
+/* Whether an iterator has items that stay where they are, so that jiter_skip may pass some over. */
 bool jiter_steps(const struct jiter *it);
-void jiter_skip(struct jiter *it, struct jloop *l, struct jv item); /* l: NULL when there is none */
+/* Passes over n items, the last two of which are given. l: NULL when there is none. */
+void jiter_skip(struct jiter *it, struct jloop *l, size_t n, struct jv before, struct jv item);
 
 /* ---- attributes and calls (jinja_attr.c, jinja_call.c) */
 

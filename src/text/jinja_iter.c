@@ -139,14 +139,15 @@ bool jiter_steps(const struct jiter *it) {
   return (it->next == next_item || it->next == next_in_range) && !it->done;
 }
 
-void jiter_skip(struct jiter *it, struct jloop *l, struct jv item) {
-  if (!l || l->after.type == J_MISSING)
-    it->pos++;
+void jiter_skip(struct jiter *it, struct jloop *l, size_t n, struct jv before, struct jv item) {
+  it->pos += n;
   if (!l)
     return;
+  if (l->after.type != J_MISSING)
+    it->pos--; /* the first is taken out already */
   l->after.type = J_MISSING;
-  l->index0++;
-  l->before = l->current;
+  l->index0 += (int64_t)n;
+  l->before = n > 1 ? before : l->current;
   l->current = item;
 }
 

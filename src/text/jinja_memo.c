@@ -6,7 +6,10 @@
 
 #define LOOPS_MAX 16
 #define LEAVES_MAX 2000
-#define RANGE_FROM 4 /* a shorter range is no loop over messages */
+#define GAP                                                                                        \
+  (JBLOCK + JBLOCK / 2) /* rounds at a loop's end that may change soon are in no block             \
+                         */
+#define RANGE_FROM 4    /* a shorter range is no loop over messages */
 
 /* ---- life ---- */
 
@@ -33,8 +36,10 @@ static void free_entries(struct template_memo *memo, struct jentry *entries, siz
 
 static void forget_entries(struct template_memo *memo, struct jloopmemo *m) {
   free_entries(memo, m->entries, m->n);
+  mem_free(m->blocks);
   m->entries = NULL;
-  m->n = 0;
+  m->blocks = NULL;
+  m->n = m->n_blocks = m->cap_blocks = 0;
   m->most = 0;
 }
 
@@ -77,7 +82,8 @@ void template_memo_unref(struct template_memo *memo) {
 size_t template_memo_bytes(const struct template_memo *memo) {
   size_t n = sizeof *memo + memo->bytes;
   for (size_t i = 0; i < memo->n_loops; i++)
-    n += sizeof memo->loops[i] + memo->loops[i].cap_exprs * sizeof(struct jexpr);
+    n += sizeof memo->loops[i] + memo->loops[i].cap_exprs * sizeof(struct jexpr) +
+         memo->loops[i].cap_blocks * sizeof(struct jspan);
   return n;
 }
 
@@ -93,6 +99,8 @@ static void clone_loop(struct template_memo *memo, const struct jloopmemo *from,
   m->exprs = m->n_exprs ? mem_dup(m->exprs, m->n_exprs * sizeof *m->exprs) : NULL;
   m->same_ns = m->n_leaves ? mem_dup(m->same_ns, m->n_leaves * sizeof *m->same_ns) : NULL;
   m->entries = m->n ? mem_dup(m->entries, m->n * sizeof *m->entries) : NULL;
+  m->cap_blocks = m->n_blocks;
+  m->blocks = m->n_blocks ? mem_dup(m->blocks, m->n_blocks * sizeof *m->blocks) : NULL;
   for (size_t i = 0; m->entries && i < m->n; i++) {
     memo->bytes += sizeof *m->entries;
     if (!m->entries[i].record)
@@ -241,7 +249,7 @@ struct jtrace *jmemo_begin(struct jst *st, const struct jnode *n, struct jv iter
   t->it = it;
   t->iterable = iterable;
   t->n = items;
-  t->index = t->old = 0;
+  t->index = t->old = t->old_block = 0;
   size_t n_frames = frames_of(st, t);
   if (!n_frames)
     return NULL;
@@ -314,7 +322,7 @@ static bool take(struct jst *st, struct jtrace *t, enum jflow *flow) {
   if (r->n_effects)
     have_effects(st, t, r);
   st->steps_left -= r->steps;
-  jiter_skip(t->it, t->loop, item);
+  jiter_skip(t->it, t->loop, 1, item, item);
   t->index++;
   e->record = NULL; /* no message comes twice */
   push(t, key, r, at);
@@ -323,10 +331,63 @@ static bool take(struct jst *st, struct jtrace *t, enum jflow *flow) {
   return true;
 }
 
+static bool same_items(struct jst *st, const struct jtrace *t) {
+  const struct jentry *e = &t->m->entries[t->old];
+  const struct jmemo_run *run = t->run;
+  if (t->iterable.type == J_JLIST && t->iterable.u.json == run->messages) {
+    for (size_t i = 0; i < JBLOCK; i++)
+      if (run->ids[t->index + i] * 2 != e[i].key)
+        return false;
+    return true;
+  }
+  for (size_t i = 0; i < JBLOCK; i++)
+    if (key_of(run, item_at(st, t, t->index + i)) != e[i].key)
+      return false;
+  return true;
+}
+
+/* Takes the block of the next rounds; false when there is none that holds. */
+static bool take_block(struct jst *st, struct jtrace *t) {
+  struct jloopmemo *m = t->m;
+  struct jsync *y = &t->run->sync;
+  while (t->old_block < m->n_blocks && m->blocks[t->old_block].from < t->old)
+    t->old_block++;
+  if (t->old_block == m->n_blocks || t->index + JBLOCK > t->n)
+    return false;
+  const struct jspan *b = &m->blocks[t->old_block];
+  if (b->from != t->old || b->len > y->most - y->at || !same_items(st, t) || !jspan_holds(st, t, b))
+    return false;
+  struct jentry *old = &m->entries[t->old], *to = &t->entries[t->n_entries];
+  size_t at = y->at;
+  if (!y->parted && at == old->at)
+    y->at += b->len;
+  else
+    jsync_write(st, st->out, y->old + old->at, b->len);
+  MEM_GROW(t->blocks, t->n_blocks, t->cap_blocks);
+  t->blocks[t->n_blocks] = *b;
+  t->blocks[t->n_blocks++].from = t->n_entries;
+  for (size_t i = 0, from = old->at; i < JBLOCK; i++) {
+    to[i] = (struct jentry){old[i].key, old[i].record, old[i].at - from + at};
+    old[i].record = NULL;
+  }
+  t->n_entries += JBLOCK;
+  t->index += JBLOCK;
+  t->old += JBLOCK;
+  t->run->memo->skipped += JBLOCK;
+  st->steps_left -= b->steps;
+  jiter_skip(t->it, t->loop, JBLOCK, item_at(st, t, t->index - 2), item_at(st, t, t->index - 1));
+  return true;
+}
+
 enum jflow jmemo_skip(struct jst *st, struct jtrace *t, bool *ended) {
   enum jflow flow = FLOW_NEXT;
-  while (flow != FLOW_BREAK && t->index < t->n && take(st, t, &flow))
+  while (flow != FLOW_BREAK && t->index < t->n) {
+    if (take_block(st, t))
+      flow = FLOW_NEXT;
+    else if (!take(st, t, &flow))
+      return FLOW_NEXT;
     *ended = *ended || flow == FLOW_NEXT;
+  }
   return flow;
 }
 
@@ -393,6 +454,36 @@ void jmemo_ran(struct jst *st, struct jtrace *t, enum jflow flow) {
   push(t, t->key, r, t->at);
 }
 
+/* Blocks of the entries from `from` to `to`, which are in none. */
+static void make_blocks(struct jtrace *t, size_t from, size_t to) {
+  struct jloopmemo *m = t->m;
+  bool front = from == 0 && to < m->n; /* new rounds come in front: the last ones are the oldest */
+  if (to - from < GAP)
+    return;
+  if (front)
+    from = to - (to - from - JBLOCK / 2) / JBLOCK * JBLOCK;
+  for (; from + (front ? JBLOCK : GAP) <= to; from += JBLOCK) {
+    MEM_GROW(m->blocks, m->n_blocks, m->cap_blocks);
+    if (jspan_make(m, from, &m->blocks[m->n_blocks]))
+      m->n_blocks++;
+  }
+}
+
+/* The blocks that were taken, and new ones between them. */
+static void have_blocks(struct jtrace *t) {
+  size_t from = 0;
+  for (size_t i = 0; i < t->n_blocks; i++) {
+    make_blocks(t, from, t->blocks[i].from);
+    MEM_GROW(t->m->blocks, t->m->n_blocks, t->m->cap_blocks);
+    t->m->blocks[t->m->n_blocks++] = t->blocks[i];
+    from = t->blocks[i].from + JBLOCK;
+  }
+  make_blocks(t, from, t->m->n);
+  mem_free(t->blocks);
+  t->blocks = NULL;
+  t->n_blocks = t->cap_blocks = 0;
+}
+
 void jmemo_end(struct jst *st, struct jtrace *t) {
   struct jloopmemo *m = t->m;
   unmark(st, t);
@@ -402,6 +493,7 @@ void jmemo_end(struct jst *st, struct jtrace *t) {
   m->n = t->n_entries;
   for (size_t i = 0; i < m->n; i++)
     m->most = m->entries[i].key > m->most ? m->entries[i].key : m->most;
+  have_blocks(t);
   t->entries = NULL;
   t->n_entries = 0;
 }
@@ -412,6 +504,8 @@ void jmemo_abandon(struct jmemo_run *run) {
     return;
   drop_round(t);
   free_entries(run->memo, t->entries, t->entries ? t->n : 0);
+  mem_free(t->blocks);
+  t->blocks = NULL;
   t->entries = NULL;
   t->n_entries = 0;
 }

@@ -174,7 +174,7 @@ static bool compare_holds(struct jst *st, struct jtrace *t, const struct jguard 
   return jcompare(st, (enum jcmp)g->op, a, b) == g->outcome;
 }
 
-static bool guard_holds(struct jst *st, struct jtrace *t, const struct jguard *g) {
+bool jguard_holds(struct jst *st, struct jtrace *t, const struct jguard *g) {
   struct jv v;
   if (g->kind == JG_COMPARE)
     return compare_holds(st, t, g);
@@ -193,7 +193,7 @@ bool jrecord_holds(struct jst *st, struct jtrace *t, const struct jrecord *r) {
   bool holds = r->autoescape == st->autoescape && r->steps < steps;
   st->steps_left = UINT64_MAX; /* looking is not counted, and may not raise for it */
   for (uint32_t i = 0; holds && i < r->n_guards; i++)
-    holds = guard_holds(st, t, &r->guards[i]);
+    holds = jguard_holds(st, t, &r->guards[i]);
   for (uint32_t i = 0; holds && i < r->n_effects; i++)
     holds = jexpr_value(st, t, r->effects[i].ns).type == J_NS;
   st->steps_left = steps;

@@ -76,6 +76,23 @@ struct jentry {
   size_t at; /* where its text begins */
 };
 
+/* Rounds next to each other that are passed over at once (jinja_blocks.c). */
+#define JBLOCK 16
+#define JBOUNDS_MAX 8
+struct jbound {
+  struct jguard guard; /* borrows from the rounds' records */
+  bool moves;          /* it was made for places of the loop, from `first` to `last` */
+  size_t first, last;
+};
+struct jspan {
+  size_t from; /* entry */
+  size_t len;  /* bytes of text */
+  uint64_t steps;
+  bool autoescape, placed; /* placed: some bound moves, so it holds at this place alone */
+  uint8_t n_bounds;
+  struct jbound bounds[JBOUNDS_MAX];
+};
+
 #define JCHAINS 64
 struct jloopmemo {
   const struct jnode *node;
@@ -87,7 +104,9 @@ struct jloopmemo {
   uint16_t *same_ns; /* by leaf: the first leaf with this namespace in it; 0: none in it */
   struct jentry *entries;
   size_t n;
-  uint64_t most; /* largest key */
+  uint64_t most;        /* largest key */
+  struct jspan *blocks; /* in order */
+  size_t n_blocks, cap_blocks;
 };
 
 #define JGUARDS_MAX 64
@@ -105,7 +124,10 @@ struct jtrace {
   struct jframe *frames[JFRAMES_MAX];
   struct jentry *entries; /* of this rendering: room for n */
   size_t n_entries;
-  size_t old; /* entry of the last rendering that comes next */
+  struct jspan *blocks; /* of this rendering */
+  size_t n_blocks, cap_blocks;
+  size_t old;       /* entry of the last rendering that comes next … */
+  size_t old_block; /* … and block */
   uint64_t state_stamp, round_stamp;
   /* the round under way */
   uint64_t key, steps;
@@ -188,8 +210,16 @@ static inline struct jv jexpr_value(struct jst *st, struct jtrace *t, uint16_t i
 }
 /* Whether v is what was kept. */
 bool jkept_same(struct jst *st, struct jtrace *t, struct jv kept, struct jv v);
+bool jguard_holds(struct jst *st, struct jtrace *t, const struct jguard *g); /* at t->index */
 /* Whether the round at t->index would do what the record says. */
 bool jrecord_holds(struct jst *st, struct jtrace *t, const struct jrecord *r);
+
+/* ---- runs of rounds (jinja_blocks.c) */
+
+/* Of the JBLOCK entries from `from` on; false when they cannot be put together. */
+bool jspan_make(const struct jloopmemo *m, size_t from, struct jspan *b);
+/* Whether the rounds from t->index on, which have the same items, would do what theirs did. */
+bool jspan_holds(struct jst *st, struct jtrace *t, const struct jspan *b);
 
 /* ---- loops (jinja_memo.c) */
 

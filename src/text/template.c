@@ -461,6 +461,8 @@ int template_render_grown(const struct template *tpl, struct template_memo **mem
   struct job job = {.chat = g->chat, .run = &run};
   trace.run = NULL;
   trace.entries = NULL;
+  trace.blocks = NULL;
+  trace.n_blocks = trace.cap_blocks = 0;
   trace.n_entries = trace.n_guards = trace.n_effects = 0;
   if (!same)
     look_around(m, tpl, g, opts);

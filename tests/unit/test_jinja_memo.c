@@ -1,5 +1,6 @@
-/* jinja_memo.c, jinja_trace.c, jinja_replay.c: conversations rendered turn by turn. What is passed
- * over never shows in the text, and much is passed over. MEMO_STEPS and MEMO_SEED for longer runs.
+/* jinja_memo.c, jinja_trace.c, jinja_replay.c, jinja_blocks.c: conversations rendered turn by turn.
+ * What is passed over never shows in the text, and much is passed over. MEMO_STEPS and MEMO_SEED
+ * for longer runs.
  */
 #include "check.h"
 
