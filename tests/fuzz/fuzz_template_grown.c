@@ -24,8 +24,8 @@ static const char *const BEFORE[] = {
     "{% set c = cycler('x', 'y', 'z') %}{% set j = joiner() %}",
     "{% set it = messages|map(attribute='role') %}",
     "{% set t = (1, 'user') %}{% set roles = ['user', 'tool'] %}",
-    "{% for m in messages[::-1] %}{% if ns.b and m.role == 'user' %}{% set ns.b = false %}"
-    "{% set ns.a = messages|length - 1 - loop.index0 %}{% endif %}{% endfor %}",
+    ("{% for m in messages[::-1] %}{% if ns.b and m.role == 'user' %}{% set ns.b = false %}"
+     "{% set ns.a = messages|length - 1 - loop.index0 %}{% endif %}{% endfor %}"),
     "{{ messages|length }}",
     "\xc3\xa9{{ messages|length }}\xe4\xbd\xa0",
 };
@@ -76,8 +76,8 @@ static const char *const BODY[] = {
     "{% if m == messages[-1] %}E{% endif %}{% if m.content is string %}s{% endif %}",
     "{% with q = loop.index0 %}{% if q % 2 %}{% continue %}{% endif %}{{ q }}{% endwith %}",
     "{% set z %}{{ m.role }}{{ loop.last }}{% endset %}{{ z }}",
-    "{% autoescape ns.b %}{{ '<' }}{% if m.role == 'tool' %}{% continue %}{% endif %}{% "
-    "endautoescape %}",
+    ("{% autoescape ns.b %}{{ '<' }}{% if m.role == 'tool' %}{% continue %}{% endif %}{% "
+     "endautoescape %}"),
     "{% if loop.index > 3 and m.role == 'tool' %}{{ raise_exception(m.content) }}{% endif %}",
 };
 static const char *const AFTER[] = {

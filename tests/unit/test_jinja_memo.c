@@ -223,8 +223,8 @@ struct count {
 };
 
 static const char *const turns[] = {
-    "{\"role\":\"user\",\"content\":\"Please look at the file and say what is wrong with it. "
-    "(%d)\"}",
+    ("{\"role\":\"user\",\"content\":\"Please look at the file and say what is wrong with it. "
+     "(%d)\"}"),
     "{\"role\":\"assistant\",\"content\":\"It lacks a semicolon in line %d.\"}"};
 
 static struct value message(int i) {
@@ -280,8 +280,7 @@ static void test_share(void **state) {
   (void)state;
   struct count c = {0};
   each_file("templates", ".jinja", count_template, &c);
-  print_message("%zu templates: %zu run the new messages and few others, %zu some, %zu all, %zu "
-                "refuse the conversation\n",
+  print_message("%zu templates: %zu run few rounds, %zu some, %zu all, %zu refuse the chat\n",
                 c.templates, c.most, c.some, c.none, c.failed);
   assert_true(c.most * 10 >= (c.templates - c.failed) * 7);
 }
@@ -295,39 +294,41 @@ static void test_share(void **state) {
 static const char *const kinds[KINDS] = {
     "{\"role\":\"user\",\"content\":\"What is in it?\"}",
     "{\"role\":\"assistant\",\"content\":\"A stone.\"}",
-    "{\"role\":\"user\",\"content\":\"\\u00e9t\\u00e9 \\ud83d\\ude00 "
-    "<tool_response>x</tool_response>\"}",
+    ("{\"role\":\"user\",\"content\":\"\\u00e9t\\u00e9 \\ud83d\\ude00 "
+     "<tool_response>x</tool_response>\"}"),
     "{\"role\":\"assistant\",\"content\":\"<think>\\nhm\\n</think>\\n\\nYes. \\u4f60\"}",
-    "{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":\"hm\",\"tool_calls\":[{\"id\":"
-    "\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"x\":1}}}]}",
+    ("{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":\"hm\",\"tool_calls\":[{"
+     "\"id\":"
+     "\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"x\":1}}}]"
+     "}"),
     "{\"role\":\"tool\",\"name\":\"f\",\"tool_call_id\":\"call00001\",\"content\":\"12\"}",
     "{\"role\":\"user\",\"content\":\"\"}",
-    "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"call00002\",\"type\":"
-    "\"function\",\"function\":{\"name\":\"g\",\"arguments\":{}}},{\"id\":\"call00003\",\"type\":"
-    "\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"y\":[1,2]}}}]}",
+    ("{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"call00002\",\"type\":"
+     "\"function\",\"function\":{\"name\":\"g\",\"arguments\":{}}},{\"id\":\"call00003\",\"type\":"
+     "\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"y\":[1,2]}}}]}"),
     "{\"role\":\"system\",\"content\":\"Be brief.\"}",
     "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"In parts.\"}]}",
     "{\"role\":\"developer\",\"content\":\"Be kind.\"}",
-    "{\"role\":\"assistant\",\"content\":\"A longer answer, which is one of those that are known "
-    "by the "
-    "message they are in: it has more than two hundred and fifty-six bytes, all of them letters, "
-    "blanks "
-    "and some marks between them; and so it goes on and on, until the end of the line comes at "
-    "last, and "
-    "then it stops.\"}"};
+    ("{\"role\":\"assistant\",\"content\":\"A longer answer, which is one of those that are known "
+     "by the "
+     "message they are in: it has more than two hundred and fifty-six bytes, all of them letters, "
+     "blanks "
+     "and some marks between them; and so it goes on and on, until the end of the line comes at "
+     "last, and "
+     "then it stops.\"}")};
 
-static const char *const tool_lists[] = {"[{\"type\":\"function\",\"function\":{\"name\":\"f\","
-                                         "\"description\":\"does f\",\"parameters\":{"
-                                         "\"type\":\"object\",\"properties\":{\"x\":{\"type\":"
-                                         "\"integer\",\"description\":\"a number\"}},"
-                                         "\"required\":[\"x\"]}}}]",
-                                         "[{\"type\":\"function\",\"function\":{\"name\":\"g\","
-                                         "\"description\":\"does g\",\"parameters\":{"
-                                         "\"type\":\"object\",\"properties\":{}}}}]"};
+static const char *const tool_lists[] = {("[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+                                          "\"description\":\"does f\",\"parameters\":{"
+                                          "\"type\":\"object\",\"properties\":{\"x\":{\"type\":"
+                                          "\"integer\",\"description\":\"a number\"}},"
+                                          "\"required\":[\"x\"]}}}]"),
+                                         ("[{\"type\":\"function\",\"function\":{\"name\":\"g\","
+                                          "\"description\":\"does g\",\"parameters\":{"
+                                          "\"type\":\"object\",\"properties\":{}}}}]")};
 static const char *const variables[] = {"{}", "{\"enable_thinking\":false}",
                                         "{\"thinking\":true,\"enable_thinking\":true}",
-                                        "{\"reasoning_effort\":\"high\",\"date_string\":\"1 Jan "
-                                        "2026\",\"tools_in_user_message\":false}"};
+                                        ("{\"reasoning_effort\":\"high\",\"date_string\":\"1 Jan "
+                                         "2026\",\"tools_in_user_message\":false}")};
 
 struct pool {
   struct value kinds[KINDS], tools[2], variables[4], special;
@@ -363,9 +364,10 @@ static void say_something(struct talk *t, struct rng *rng, const struct pool *p,
 }
 
 static void change_talk(struct talk *t, struct rng *rng, const struct pool *p, uint64_t *ids,
-                        struct template_chat *c) {
+                        struct template_chat *c, bool calm) {
   size_t n = t->messages.u.array.n, at = n ? (size_t)rng_int(rng, 0, (int64_t)n - 1) : 0;
-  switch (n < 2 ? 99 : rng_int(rng, 0, 19)) {
+  int64_t what = n < 2 || (calm && rng_int(rng, 0, 9)) ? 99 : rng_int(rng, 0, 19);
+  switch (what) {
   case 0: /* cut */
     t->messages.u.array.n = rng_int(rng, 0, 2) ? n - 1 : at;
     break;
@@ -399,6 +401,7 @@ static void change_talk(struct talk *t, struct rng *rng, const struct pool *p, u
 /* Returns how many renderings there were. */
 static size_t random_talks(const struct template *tpl, const char *name, uint64_t seed, int steps,
                            uint64_t *skipped) {
+  bool calm = seed % 3 == 0; /* few changes but new messages: long conversations */
   struct talk talks[TALKS];
   struct template_chat chats[TALKS];
   struct pool p;
@@ -419,7 +422,7 @@ static size_t random_talks(const struct template *tpl, const char *name, uint64_
       fork_talk(&talks[at], &talks[other]);
       chats[other] = chats[at];
     }
-    change_talk(&talks[at], &rng, &p, &ids, &chats[at]);
+    change_talk(&talks[at], &rng, &p, &ids, &chats[at], calm);
     texts += both(&talks[at], &chats[at], name);
     uint64_t now;
     template_memo_stats(talks[at].memo, &now, &ran);
@@ -461,44 +464,47 @@ static void test_random_talks(void **state) {
 
 static const char *const odd[] = {
     /* every way to look at the loop */
-    "{% for m in messages %}{{ loop.index }}{{ loop.revindex0 }}{{ loop.length }}{{ loop }}{% "
-    "endfor %}",
+    ("{% for m in messages %}{{ loop.index }}{{ loop.revindex0 }}{{ loop.length }}{{ loop }}{% "
+     "endfor %}"),
     "{% for m in messages %}{{ loop.cycle('a','b','c') }}{{ loop.changed(m.role) }}{% endfor %}",
-    "{% for m in messages %}{% if loop.last %}L{% endif %}{{ loop|length }}{{ loop|attr('index0') "
-    "}}{% endfor %}",
-    "{% for m in messages %}{% if loop.nextitem is defined and loop.nextitem.role == m.role %}={% "
-    "endif %}"
-    "{% if loop.previtem %}{{ loop.previtem.content }}{% endif %}{% endfor %}",
-    "{% for m in messages %}{% set l = loop %}{% for x in [1,2] %}{{ l.index0 }}{{ loop.index }}{% "
-    "endfor %}{% endfor %}",
-    "{% macro p(l, m) %}{{ l.revindex }}{{ m.role }}{% endmacro %}{% for m in messages %}{{ "
-    "p(loop, m) }}{% endfor %}",
+    ("{% for m in messages %}{% if loop.last %}L{% endif %}{{ loop|length }}{{ loop|attr('index0') "
+     "}}{% endfor %}"),
+    ("{% for m in messages %}{% if loop.nextitem is defined and loop.nextitem.role == m.role %}={% "
+     "endif %}"
+     "{% if loop.previtem %}{{ loop.previtem.content }}{% endif %}{% endfor %}"),
+    ("{% for m in messages %}{% set l = loop %}{% for x in [1,2] %}{{ l.index0 }}{{ loop.index "
+     "}}{% "
+     "endfor %}{% endfor %}"),
+    ("{% macro p(l, m) %}{{ l.revindex }}{{ m.role }}{% endmacro %}{% for m in messages %}{{ "
+     "p(loop, m) }}{% endfor %}"),
     /* state that goes from round to round */
-    "{% set ns = namespace(n=0, s='') %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% set "
-    "ns.s = ns.s ~ m.role[0] %}"
-    "{{ ns.n }}{{ ns.s }}{% endfor %}{{ ns.n }}{{ ns.s }}",
-    "{% set ns = namespace(last=none) %}{% for m in messages %}{{ ns.last.role if ns.last else '-' "
-    "}}{% set ns.last = m %}{% endfor %}",
-    "{% set ns = namespace(a=[]) %}{% for m in messages %}{% set ns.a = ns.a + [m.role] %}{% "
-    "endfor %}{{ ns.a }}",
-    "{% set a = namespace(x=0) %}{% set b = a %}{% for m in messages %}{% set b.x = a.x + "
-    "m.role|length %}{{ a.x }},{% endfor %}",
-    "{% set a = namespace(x=0) %}{% macro up(m) %}{% set a.x = a.x + 1 %}{{ a.x }}{{ m.role }}{% "
-    "endmacro %}"
-    "{% for m in messages %}{{ up(m) }}{% endfor %}{{ a.x }}",
-    "{% set c = cycler('x','y','z') %}{% for m in messages %}{{ c.next() }}{% endfor %}{{ "
-    "c.current }}",
-    "{% set j = joiner('|') %}{% for m in messages %}{% if m.role == 'user' %}{{ j() }}{{ m.role "
-    "}}{% endif %}{% endfor %}",
-    "{% set it = messages|map(attribute='role') %}{% for m in messages %}{% if m.role == 'user' "
-    "%}{{ it|first }}{% endif %}{% endfor %}",
-    "{% set ns = namespace(i=0) %}{% for m in messages %}{% if ns.i is even %}{{ m.role }}{% endif "
-    "%}{% set ns.i = ns.i + 1 %}{% endfor %}",
+    ("{% set ns = namespace(n=0, s='') %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% set "
+     "ns.s = ns.s ~ m.role[0] %}"
+     "{{ ns.n }}{{ ns.s }}{% endfor %}{{ ns.n }}{{ ns.s }}"),
+    ("{% set ns = namespace(last=none) %}{% for m in messages %}{{ ns.last.role if ns.last else "
+     "'-' "
+     "}}{% set ns.last = m %}{% endfor %}"),
+    ("{% set ns = namespace(a=[]) %}{% for m in messages %}{% set ns.a = ns.a + [m.role] %}{% "
+     "endfor %}{{ ns.a }}"),
+    ("{% set a = namespace(x=0) %}{% set b = a %}{% for m in messages %}{% set b.x = a.x + "
+     "m.role|length %}{{ a.x }},{% endfor %}"),
+    ("{% set a = namespace(x=0) %}{% macro up(m) %}{% set a.x = a.x + 1 %}{{ a.x }}{{ m.role }}{% "
+     "endmacro %}"
+     "{% for m in messages %}{{ up(m) }}{% endfor %}{{ a.x }}"),
+    ("{% set c = cycler('x','y','z') %}{% for m in messages %}{{ c.next() }}{% endfor %}{{ "
+     "c.current }}"),
+    ("{% set j = joiner('|') %}{% for m in messages %}{% if m.role == 'user' %}{{ j() }}{{ m.role "
+     "}}{% endif %}{% endfor %}"),
+    ("{% set it = messages|map(attribute='role') %}{% for m in messages %}{% if m.role == 'user' "
+     "%}{{ it|first }}{% endif %}{% endfor %}"),
+    ("{% set ns = namespace(i=0) %}{% for m in messages %}{% if ns.i is even %}{{ m.role }}{% "
+     "endif "
+     "%}{% set ns.i = ns.i + 1 %}{% endfor %}"),
     /* looking ahead and back */
-    "{% for m in messages %}{{ messages[loop.index0 - 1].role }}{{ messages[-1].role }}{{ "
-    "messages[0].content }}{% endfor %}",
-    "{% for m in messages %}{% if m == messages[-1] %}!{% endif %}{% if m is sameas messages[0] "
-    "%}0{% endif %}{% endfor %}",
+    ("{% for m in messages %}{{ messages[loop.index0 - 1].role }}{{ messages[-1].role }}{{ "
+     "messages[0].content }}{% endfor %}"),
+    ("{% for m in messages %}{% if m == messages[-1] %}!{% endif %}{% if m is sameas messages[0] "
+     "%}0{% endif %}{% endfor %}"),
     "{% for m in messages %}{{ messages[loop.index:]|map(attribute='role')|join }};{% endfor %}",
     "{% for m in messages %}{{ messages|selectattr('role','equalto','user')|list|length }}{% "
     "endfor %}",
