@@ -218,13 +218,22 @@ local function parsed(conv, reply)
   reply.tool_calls = said.tool_calls or {}
 end
 
+-- Makes the prompt what the conversation is now. Whatever asked for it, it is a cost of the next request.
+local function update(conv, where)
+  local render_ns, tokenize_ns = prompts.update(conv, conv.renderer, where)
+  conv.render_ns = render_ns and (conv.render_ns or 0) + render_ns
+  conv.tokenize_ns = tokenize_ns and (conv.tokenize_ns or 0) + tokenize_ns
+end
+
 -- The conversation as token ids, with the row's fields about them.
 local function rendered(conv, options, prompt)
   if conv.renderer.parses and options.skip_special_tokens == nil then
     options.skip_special_tokens = false
   end
-  prompt.render_ns, prompt.tokenize_ns = prompts.update(conv, conv.renderer, "conv:send")
-  prompt.api, prompt.hash_ns, conv.hash_ns = "completions", conv.hash_ns, nil
+  update(conv, "conv:send")
+  prompt.render_ns, prompt.tokenize_ns, prompt.hash_ns = conv.render_ns, conv.tokenize_ns, conv.hash_ns
+  conv.render_ns, conv.tokenize_ns, conv.hash_ns = nil, nil, nil
+  prompt.api = "completions"
   prompt.prompt_tokens, prompt.survived_tokens = conv.core:prompt_tokens(), conv.core:prompt_sent()
   options.model, options.add_special_tokens = conv.model, false
   return conv.core:prompt_body(options)
@@ -378,7 +387,7 @@ function Conversation:tokens()
   if not self.renderer then
     return self.core:text_tokens()
   end
-  prompts.update(self, self.renderer, "conv:tokens")
+  update(self, "conv:tokens")
   return self.core:prompt_tokens()
 end
 
@@ -404,7 +413,7 @@ function Conversation:hashes(opts)
   if not self.renderer then
     core.raise("conv:hashes: the prompt's tokens are not known here; conv:set_renderer(renderer) first")
   end
-  prompts.update(self, self.renderer, "conv:hashes")
+  update(self, "conv:hashes")
   local hashes, spent = self.core:hashes(hash_options(self, opts))
   if not hashes then
     core.raise("conv:hashes: " .. spent)
@@ -415,6 +424,6 @@ end
 
 object.class(Conversation, "conv", {
   "branch", "history", "messages", "model", "parent", "route", "step", "turn", "vu",
-}, { "counter", "hash_ns", "renderer", "tool_names" })
+}, { "counter", "hash_ns", "render_ns", "renderer", "tokenize_ns", "tool_names" })
 
 return core.named(chat, "chat")
