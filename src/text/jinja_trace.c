@@ -338,13 +338,13 @@ static bool of_type(const struct jfilter_def *f) {
 struct jv jsoft_function(struct jst *st, struct jv v, const struct jnode *n) {
   const struct jfilter_def *f = n->function;
   struct jtrace *t = st->trace;
-  struct jargs none = {0};
+  static const struct jargs none = {0};
   uint16_t x = v.origin;
   bool bare = !n->list.n && !n->n_kw && !n->b && !n->c;
   if (n->kind == N_TEST && bare && of_type(f)) {
-    struct jv r = f->call(st, plain(v), &none);
-    add_guard(t, (struct jguard){.kind = JG_TEST, .outcome = jtruth(st, r), .a = x, .function = f});
-    return r;
+    bool outcome = jtruth(st, f->call(st, plain(v), &none));
+    add_guard(t, (struct jguard){.kind = JG_TEST, .outcome = outcome, .a = x, .function = f});
+    return jbool(outcome);
   }
   if (n->kind == N_FILTER && bare && jis_list(v) &&
       (!strcmp(f->name, "length") || !strcmp(f->name, "count"))) {

@@ -330,9 +330,9 @@ void promptids_set_ids(struct promptids *p, const uint32_t *ids, size_t n) {
   while (kept < most && old[kept] == ids[kept])
     kept++;
   commit(p, kept, ids + kept, n - kept);
-  commit_marks(p, 0, NULL, 0);
+  trunk_change(&p->marks, sizeof(struct mark), 0, NULL, 0);
   trunk_change(&p->text, 1, 0, NULL, 0);
-  p->len = 0;
+  p->n_marks = p->len = 0;
 }
 
 /* ---- looking ---- */

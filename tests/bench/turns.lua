@@ -1,6 +1,6 @@
---- A conversation of 200 turns that grows to about 128k tokens, and the thread's CPU time of its turns 2 to 6 and
---- 196 to 200. One user, so what is counted between two readings is that turn's. Without `template` the messages
---- are sent, with it the token ids that it renders to, and block hashes are asked for as well.
+--- A conversation of 200 turns that grows to about 128k tokens, and the thread's CPU time of its turns 2 to 6
+--- and 196 to 200. One user, so what is counted between two readings is that turn's. Without `template` the
+--- messages are sent, with it the token ids that it renders to, and block hashes are asked for as well.
 local perigee = require "perigee"
 local chat = require "perigee.chat"
 local gen = require "perigee.gen"
