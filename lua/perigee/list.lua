@@ -51,7 +51,8 @@ function list.find(where)
     for _, name in ipairs(core.files(folder) or {}) do
       local path = folder == "." and name or folder .. "/" .. name
       local shipped = own and at > own
-      local file = name:find "%.lua$" and not (shipped and seen[name]) and io.open(path, "r")
+      local file = name:find "%.lua$" and not (shipped and seen[name]) and core.is_file(path)
+        and io.open(path, "r")
       if file then
         local about = list.describe(file:read "a" or "")
         file:close()

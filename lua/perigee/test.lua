@@ -359,7 +359,7 @@ local function find_specs(folder, found)
     local path = folder == "." and name or folder .. "/" .. name
     if name:sub(-1) == "/" then
       find_specs(path:sub(1, -2), found)
-    elseif name:find "_spec%.lua$" or name:find "^test_.*%.lua$" then
+    elseif (name:find "_spec%.lua$" or name:find "^test_.*%.lua$") and core.is_file(path) then
       add_spec(found, path)
     end
   end

@@ -161,6 +161,14 @@ static int core_files(lua_State *L) {
   return 1;
 }
 
+/* is_file(path): an ordinary one, behind links too; opening another kind may wait for its other
+ * end. */
+static int core_is_file(lua_State *L) {
+  struct stat st;
+  lua_pushboolean(L, stat(luaL_checkstring(L, 1), &st) == 0 && S_ISREG(st.st_mode));
+  return 1;
+}
+
 /* make_folder(path) -> true; nil, message. One that exists is fine. */
 static int core_make_folder(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
@@ -256,6 +264,7 @@ static const luaL_Reg functions[] = {
     {"classes", core_classes},
     {"embedded", core_embedded},
     {"files", core_files},
+    {"is_file", core_is_file},
     {"make_folder", core_make_folder},
     {"metrics", core_metrics},
     {"named", core_named},

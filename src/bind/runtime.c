@@ -57,6 +57,13 @@ static int runtime_declare(lua_State *L) {
     lua_rawgeti(L, 5, i);
     lua_getfield(L, -1, "name");
     if (lua_rawequal(L, -1, 1)) {
+      int before = lua_getfield(L, -2, "default"), now = lua_type(L, 2);
+      if (before != now)
+        bind_raise(L,
+                   "parameter %s is declared twice, with a %s and a %s as its default: give one "
+                   "of them another name",
+                   lua_tostring(L, 1), lua_typename(L, before), lua_typename(L, now));
+      lua_pop(L, 1);
       lua_getfield(L, -2, "value");
       return 1;
     }

@@ -5,17 +5,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
 #include "bind/script.h"
+#include "cmd/cmd.h"
+#include "cmd/patience.h"
 #include "cmd/tlsfiles.h"
 #include "kv/blockhash_chain.h"
 #include "net/http.h"
 #include "text/pytime.h"
 #include "text/tokenizer.h"
 #include "text/url.h"
+
+#define READ_NS (5 * NS_PER_S) /* of CPU time */
 
 static int check_url(const char *what, const char *text, struct err *err) {
   struct url url;
@@ -50,6 +55,14 @@ static int add_header(struct fleet *f, const char *name, size_t name_len, const 
       "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   if (!name_len || strspn(name, token) < name_len)
     return err_set(err, ERR_INVALID, "\"%.*s\" is not a header name", (int)name_len, name);
+  static const char *const own[] = {"Content-Length", "Transfer-Encoding"};
+  for (size_t i = 0; i < ARRAY_LEN(own); i++)
+    if (strlen(own[i]) == name_len && strncasecmp(own[i], name, name_len) == 0)
+      return err_set(err, ERR_INVALID, "%s is written by the client itself; leave it out", own[i]);
+  for (const char *p = value; *p; p++)
+    if ((unsigned char)*p < ' ' && !strchr("\t\r\n", *p))
+      return err_set(err, ERR_INVALID, "the value of header %.*s holds a control character",
+                     (int)name_len, name);
   if (strpbrk(value, "\r\n"))
     return err_set(err, ERR_INVALID, "the value of header %.*s holds a line break", (int)name_len,
                    name);
@@ -180,7 +193,11 @@ static int take_replicas(const struct value *list, struct fleet *f, struct err *
           "replicas[%zu]: kv_events: reading KV events comes with a later version; leave "
           "it out",
           i + 1);
-    const char *id = value_to_string(value_get(r, "id"));
+    const struct value *named = value_get(r, "id");
+    if (named && named->kind != VALUE_STRING)
+      return err_set(err, ERR_INVALID, "replicas[%zu]: id must be a string, as in id = \"r%zu\"",
+                     i + 1, i);
+    const char *id = value_to_string(named);
     const char *url = value_to_string(value_get(r, "url"));
     if (!url)
       return err_set(err, ERR_INVALID, "replicas[%zu] has no url", i + 1);
@@ -293,9 +310,44 @@ static int take_file(const struct value *file, struct fleet *f, struct err *err)
   return rc;
 }
 
+/* A reading of a fleet file, which may outlive its command: everything in it is its own. */
+struct reading {
+  char *path;
+  struct value file;
+  struct err err;
+  int rc;
+};
+
+static void do_read(void *user) {
+  struct reading *r = user;
+  r->rc = script_value(r->path, &r->file, &r->err);
+}
+
+/* script_value bounds what Lua computes; a function of C that does not come back is left behind. */
+static int read_value(const char *path, struct value *file, struct err *err) {
+  struct reading *r = MEM_NEW(struct reading);
+  r->path = mem_strdup(path);
+  if (!patience_call(do_read, r, READ_NS, 0))
+    return err_set(err, ERR_TIMEOUT,
+                   "it has not been read after %.0f s of CPU time: it is in a function that cannot "
+                   "be stopped from outside (a library's, string.find on a hard pattern)",
+                   (double)READ_NS / 1e9);
+  int rc = r->rc;
+  *file = r->file;
+  if (rc)
+    *err = r->err;
+  mem_free(r->path);
+  mem_free(r);
+  return rc;
+}
+
 static int read_file(const char *path, struct fleet *f, struct err *err) {
   struct value file;
-  int rc = script_value(path, &file, err);
+  int rc = read_value(path, &file, err);
+  if (rc == ERR_TIMEOUT) { /* its thread goes on: nothing of the process may be freed */
+    fprintf(stderr, "perigee: --fleet %s: %s\n", path, err->text);
+    _exit(EXIT_USAGE);
+  }
   if (!rc && file.kind != VALUE_OBJECT)
     rc = err_set(err, ERR_INVALID, "a fleet file returns a table with named fields");
   if (!rc)

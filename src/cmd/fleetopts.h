@@ -19,10 +19,11 @@ struct fleet_options {
 /* The rows for a command's table; `type` has a field `field` of struct fleet_options. */
 #define FLEET_OPTIONS_SPECS(type, field)                                                           \
   {"--replica", "ID=URL", OPTIONS_LIST, offsetof(type, field.replicas),                            \
-   "a server to send to; repeat for more (URL alone: r0, r1, ...; ID|URL also works)"},            \
+   "a server to send to; repeat for more (URL alone: r0, r1, ...; ID|URL also works). Those of "   \
+   "--fleet come first"},                                                                          \
       {"--fleet", "FILE", OPTIONS_TEXT, offsetof(type, field.fleet_file),                          \
        "a Lua file that returns {replicas = {{id=, url=}, ...}, model =, headers = {...}, ...}"},  \
-      {"--gateway", "URL", OPTIONS_TEXT, offsetof(type, field.gateway),                            \
+      {"--gateway", "URL", OPTIONS_ONE_TEXT, offsetof(type, field.gateway),                        \
        "send every request to this URL; the gateway chooses the replica"},                         \
       {"--metrics", "ID=URL", OPTIONS_LIST, offsetof(type, field.metrics),                         \
        "where a replica's metrics are, when not at its URL plus /metrics (checked and kept; this " \

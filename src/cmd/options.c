@@ -119,6 +119,11 @@ static int set_value(const struct options_command *cmd, const struct options_spe
   case OPTIONS_OPTIONAL_TEXT:
     *(const char **)field = value;
     return 0;
+  case OPTIONS_ONE_TEXT:
+    if (*(const char **)field)
+      return err_set(err, ERR_INVALID, "%s is given twice, and there can be one", s->name);
+    *(const char **)field = value;
+    return 0;
   case OPTIONS_LIST:
     list_add(field, value);
     return 0;

@@ -12,6 +12,7 @@
 enum options_kind {
   OPTIONS_FLAG,         /* bool */
   OPTIONS_TEXT,         /* const char *; the last one given holds */
+  OPTIONS_ONE_TEXT,     /* the same; a second one is an error */
   OPTIONS_LIST,         /* struct options_list; may be repeated */
   OPTIONS_COUNT,        /* int64_t, a whole number >= 0 */
   OPTIONS_SECONDS,      /* double: "30s", "2m", "0.5" */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/printable.h"
 #include "cmd/fleetopts.h"
 #include "io/loop.h"
 #include "net/http.h"
@@ -176,6 +177,59 @@ static int take_model(struct fleet *fleet, const char *url, const struct models 
   return 0;
 }
 
+/* How the answer begins, on one line; "" when it is empty. */
+static void beginning(const struct http_request *r, char out[80]) {
+  size_t len = r->body.len < 60 ? r->body.len : 60;
+  out[0] = '\0';
+  if (!len)
+    return;
+  int n = snprintf(out, 80, "; its answer begins \"%.*s\"", (int)len, r->body.data);
+  for (char *p = out; *p; p++)
+    if (*p == '\n' || *p == '\r' || *p == '\t')
+      *p = ' ';
+  printable_make(out, n < 80 ? (size_t)n : 79);
+}
+
+/* No answer named a model: what this one said instead, and the way out that fits. */
+static int no_model(const struct fleet *fleet, const struct http_request *r, struct err *err) {
+  const char *url = http_target_url(r->target), *way = NULL;
+  size_t len = 0;
+  const char *where = http_response_header(r, "location", &len);
+  char text[80];
+  beginning(r, text);
+  if (r->status >= 300 && r->status < 400)
+    return err_set(err, ERR_NOT_FOUND,
+                   "%s/v1/models leads elsewhere (status %d%s%.*s): name the final address, or a "
+                   "model with --model",
+                   url, r->status, where ? ", to " : "", where ? (int)(len < 120 ? len : 120) : 0,
+                   where ? where : "");
+  if (r->status == 401 || r->status == 403)
+    way = "give the server's key with --api-key-env VAR or --api-key-file FILE";
+  else if (r->status == 407)
+    way = fleet->proxy ? "give the proxy's user, --proxy http://USER:PASSWORD@HOST:PORT"
+                       : "this is a proxy's address, not a server's: name it with --proxy";
+  else if (r->status == 429)
+    way = "wait until it takes requests, or name a model with --model";
+  else if (r->status == 404 || r->status == 405)
+    way =
+        "is this the server's address, without a path of its API? If it has no list, name a model "
+        "with --model";
+  else if (r->status == 502 || r->status == 503 || r->status == 504)
+    way = fleet->proxy ? "the server behind the proxy may be loading or gone: try again later"
+                       : "the server may still be loading: try again when it is ready";
+  else if (r->status >= 400)
+    way = "see what the server logs, or name a model with --model";
+  if (way)
+    return err_set(err, ERR_NOT_FOUND, "%s%s does not list its models (status %d%s); %s", url,
+                   fleet->proxy ? " (through the proxy)" : "", r->status, text, way);
+  if (r->error != SAMPLE_OK)
+    return err_set(err, ERR_NOT_FOUND, "%s/v1/models: %s; name a model with --model", url,
+                   r->detail);
+  return err_set(err, ERR_NOT_FOUND,
+                 "%s/v1/models lists no model (status %d%s); name one with --model", url, r->status,
+                 text);
+}
+
 static int judge(struct fleet *fleet, const struct ask *asks, size_t n, bool strict,
                  struct err *err) {
   for (size_t i = 0; i < n; i++)
@@ -201,9 +255,7 @@ static int judge(struct fleet *fleet, const struct ask *asks, size_t n, bool str
   if (simulated)
     fleet->simulated = fleet->reports_cached = true;
   if (!fleet->model)
-    return err_set(err, ERR_NOT_FOUND,
-                   "%s/v1/models lists no model (status %d); name one with --model",
-                   http_target_url(asks[0].request.target), asks[0].request.status);
+    return no_model(fleet, &asks[0].request, err);
   return 0;
 }
 

@@ -132,6 +132,17 @@ static int find_fleet(struct runjob *job, struct err *err) {
     if (rc)
       err_prefix(err, "%s: target", job->plan.where);
   }
+  if (!rc && o->fleet.fleet_file && !job->fleet.n_replicas && !job->fleet.gateway)
+    return err_set(
+        err, ERR_INVALID,
+        "--fleet %s names no server: it returns {replicas = {{url = \"http://...\"}}}, or "
+        "{gateway = ...}; leave --fleet out for the built-in fleet",
+        o->fleet.fleet_file);
+  if (!rc && o->max_users && !job->plan.load.open)
+    return err_set(err, ERR_INVALID,
+                   "--max-users bounds the sessions of an open load, and that of %s is closed: it "
+                   "has as many as users; leave it out",
+                   job->plan.where);
   return rc ? rc : fleet_options_check(&job->fleet, err);
 }
 

@@ -1,6 +1,7 @@
 /* runopts.c: the option table of `perigee run`. */
 #include "cmd/runopts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +62,7 @@ static const struct options_range ranges[] = {
     {"--sim", 1, 4096},
     {"--workers", 1, 1024},
     {"--runaway", 1e-3, 86400},
+    {"--max-users", 1, HUGE_VAL},
 };
 
 const struct options_command run_command = {
@@ -89,6 +91,11 @@ const struct options_command run_command = {
         "too: the run then ends after the first ten, or one of each user), 98 the run is not "
         "valid,\n"
         "99 an expectation was not met, 130 interrupted.\n"
+        "\n"
+        "SIGINT (Ctrl-C), SIGTERM and SIGHUP end the load, and what was measured is reported; "
+        "once\n"
+        "more cuts the drain short, and once more, later than 1 s, the report. Other signals\n"
+        "(SIGQUIT, SIGUSR1, SIGALRM) end the process at once, without a report.\n"
         "\n"
         "Environment: PERIGEE_PATH, further folders of modules and scenarios, with : between;\n"
         "NO_COLOR, a report without colours; TERM=dumb, also without the live line's redrawing.",

@@ -41,6 +41,9 @@ static size_t id_length(const char *text) {
 }
 
 static int check_id(const char *id, const char *text, struct err *err) {
+  if (strlen(id) > FLEET_ID_MAX)
+    return err_set(err, ERR_INVALID, "replica '%.40s...': an id has at most %d bytes", text,
+                   FLEET_ID_MAX);
   for (const char *p = id; *p; p++) {
     if ((unsigned char)*p <= ' ' || *p == 0x7f || strchr("\"'{},", *p))
       return err_set(err, ERR_INVALID,
@@ -67,6 +70,8 @@ int fleet_add_replica(struct fleet *f, const char *text, struct err *err) {
     return err_set(err, ERR_INVALID, "replica '%s': leave /v1 off, it is added", text);
   char number[24];
   snprintf(number, sizeof number, "r%zu", f->n_replicas);
+  if (f->n_replicas >= FLEET_REPLICAS_MAX)
+    return err_set(err, ERR_INVALID, "a fleet has at most %d replicas", FLEET_REPLICAS_MAX);
   char *id = id_len ? mem_strndup(text, id_len) : mem_strdup(number);
   int rc = check_id(id, text, err);
   for (size_t i = 0; i < f->n_replicas && !rc; i++) {

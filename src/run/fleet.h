@@ -7,6 +7,9 @@
 
 struct tokens;
 
+#define FLEET_ID_MAX 100        /* bytes of a replica's id */
+#define FLEET_REPLICAS_MAX 4096 /* more are a mistake, and each is asked before the run */
+
 struct fleet_replica {
   char *id, *url; /* url without a trailing slash */
   char *metrics;  /* NULL = url + "/metrics" */

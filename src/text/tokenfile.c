@@ -126,7 +126,9 @@ static int not_found(const char *name, struct err *err) {
   return rc;
 }
 
-static int load_named(const char *name, struct err *err, const struct tokens **out) {
+/* `given`: the family the caller says, or NULL; a fetched file's own is known. */
+static int load_named(const char *name, const char *given, struct err *err,
+                      const struct tokens **out) {
   struct buf path, text;
   const char *family = NULL;
   int rc = 0;
@@ -134,6 +136,11 @@ static int load_named(const char *name, struct err *err, const struct tokens **o
   buf_init(&text, FILE_MAX);
   if (!find_named(name, &path, &family))
     rc = not_found(name, err);
+  if (!rc && given && (!family || strcmp(family, given) != 0))
+    rc = err_set(err, ERR_INVALID,
+                 "tokenizer \"%s\" is %s%s, not a rank file of family \"%.60s\": "
+                 "leave the family out",
+                 name, family ? "the rank file of " : "no rank file", family ? family : "", given);
   if (!rc)
     rc = tokenfile_read(path.data, &text, err);
   if (!rc)
@@ -151,7 +158,7 @@ int tokens_load(const char *path, const struct tokens_load_options *options,
   *out = NULL;
   if (stat(path, &st)) {
     if (errno == ENOENT && *path && !strpbrk(path, "/."))
-      return load_named(path, err, out);
+      return load_named(path, options ? options->family : NULL, err, out);
     return failed(err, path, "open");
   }
   buf_init(&name, 1 << 16);

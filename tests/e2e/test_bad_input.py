@@ -357,13 +357,75 @@ def test_fleet_files(work):
         ('{ replicas = { { url = "https://a" } }, tls = { cca = "x" } }', 'tls: unknown field "cca" (did you mean "ca"?)'),
         ('{ replicas = { { url = "https://a" } }, tls = { insecure = "yes" } }', "tls: insecure must be true or false"),
         ('{ gateway = "http://a/v1" }', "leave /v1 off"),
+        ("{}", "names no server: it returns {replicas ="),
+        ('{ model = "m" }', "leave --fleet out for the built-in fleet"),
+        ('{ replicas = { { url = "http://a", id = 5 } } }', "replicas[1]: id must be a string"),
+        ('{ replicas = { { url = "http://a", id = ("x"):rep(1e6) } } }', "an id has at most 100 bytes"),
     ]
     for text, part in cases:
         work.write("fleet.lua", "return " + text)
         result = work.perigee("run", "s.lua", "--fleet", "fleet.lua", timeout=20)
         eq(result.status, 2, f"{text}: {result.err}")
-        has(result.err, "--fleet fleet.lua: ")
+        has(result.err, "--fleet fleet.lua")
         has(result.err, part)
+        assert len(result.err) < 1000, len(result.err)
+    work.write("fleet.lua", """
+local t = {} for i = 1, 20000 do t[i] = { url = "http://127.0.0.1:1", id = "r" .. i } end
+return { replicas = t }""")
+    result = work.perigee("run", "s.lua", "--fleet", "fleet.lua", timeout=20)
+    eq((result.status, "a fleet has at most 4096 replicas" in result.err), (2, True), result.err)
+    work.write("fleet.lua", 'string.find(("a"):rep(100000), (".-"):rep(50) .. "b")')
+    result = work.perigee("run", "s.lua", "--fleet", "fleet.lua", timeout=90)
+    eq(result.status, 2, result.err)
+    has(result.err, "--fleet fleet.lua: it has not been read after 5 s of CPU time")
+
+
+def test_a_fleet_that_lists_no_model(work):
+    """Each answer to /v1/models gets the way out that fits it."""
+    work.write("s.lua", one_turn())
+    cases = [
+        ("401 Unauthorized", "", "nope", 'begins "nope"); give the server\'s key with --api-key-env'),
+        ("403 Forbidden", "", "", "(status 403); give the server's key with --api-key-env VAR or --api-key-file FILE"),
+        ("404 Not Found", "", "{}", "is this the server's address"),
+        ("407 Proxy", "", "", "name it with --proxy"),
+        ("500 Oops", "", "oops!\n\x1b[31m", "see what the server logs"),
+        ("503 Busy", "", "loading", "the server may still be loading: try again when it is ready"),
+        ("301 Moved", "Location: http://x/\r\n", "", "leads elsewhere (status 301, to http://x/): name the final address"),
+        ("200 OK", "", "<html>", 'lists no model (status 200; its answer begins "<html>"); name one with --model'),
+    ]
+    for status, extra, body, part in cases:
+        def handler(_request, c, status=status, extra=extra, body=body):
+            c.reply(body.encode(), status=status, extra=extra)
+        with Server(handler, raw=True) as server:
+            result = work.perigee("run", "s.lua", "--replica", server.url, timeout=30)
+        eq(result.status, 1, result.err)
+        has(result.err, part)
+        assert "\x1b" not in result.err, result.err
+
+
+def test_what_would_be_ignored_is_refused(work):
+    work.write("s.lua", one_turn())
+    work.write("twice.lua", 'local p = require "perigee"\np.param("x", 1)\np.param("x", "a")\n')
+    cases = [
+        (("s.lua", "--header", "Content-Length: 4"), "--header: Content-Length is written by the client itself"),
+        (("s.lua", "--header", "transfer-encoding: chunked"), "--header: Transfer-Encoding is written by the client"),
+        (("s.lua", "--header", "X: a\x01b"), "--header: the value of header X holds a control character"),
+        (("s.lua", "--gateway", "http://a", "--gateway", "http://b"), "--gateway is given twice"),
+        (("s.lua", "--max-users", "0"), "--max-users: 0 is out of range (1 or more)"),
+        (("s.lua", "--max-users", "5"), "--max-users bounds the sessions of an open load"),
+        (("twice.lua",), "twice.lua:3: parameter x is declared twice, with a number and a string"),
+    ]
+    for args, part in cases:
+        result = work.perigee("run", *args, timeout=20)
+        eq(result.status, 2, f"{args}: {result.err}")
+        has(result.err, part)
+
+
+def test_pipes_are_no_scenarios(work):
+    for name in ("a.lua", "a_spec.lua"):
+        os.mkfifo(os.path.join(work.path, name))
+    has(work.perigee("list", ".", timeout=10).out, "no scenario here")
+    eq("a_spec" in work.perigee("test", timeout=10).out, False)
 
 
 def test_options_name_themselves_what_was_given_and_what_is_allowed(work):
