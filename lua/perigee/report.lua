@@ -115,10 +115,26 @@ local function excess(widths, limit)
   return total - limit
 end
 
--- Widths that fit the screen: optional columns go (0), then the flexible one gives way, then the
--- widest text columns are cut.
+-- Whether a column has nothing to say in any row.
+local function is_blank(section, i)
+  for _, row in ipairs(section.rows) do
+    local s = cell_text(row[i] or "")
+    if s ~= "" and s ~= "—" then
+      return false
+    end
+  end
+  return true
+end
+
+-- Widths that fit the screen: columns of dashes go (0), then the optional ones, then the flexible one
+-- gives way, then the widest text columns are cut.
 function Screen:column_widths(section)
   local widths = natural_widths(section)
+  for i = #widths, 2, -1 do
+    if section.optional and excess(widths, self.width) > 0 and is_blank(section, i) then
+      widths[i] = 0
+    end
+  end
   for _, i in ipairs(section.optional or {}) do
     if excess(widths, self.width) > 0 then
       widths[i] = 0
@@ -197,7 +213,41 @@ function Screen:list(title, list)
   end
 end
 
+-- The rows to be read, and a line that counts the others, which say that all is well.
+local function folded(section)
+  local rows, good, unknown = {}, 0, 0
+  for _, row in ipairs(section.rows) do
+    if row[1].mark == "bad" then
+      rows[#rows + 1] = row
+    elseif row[1].mark == "ok" then
+      good = good + 1
+    else
+      unknown = unknown + 1
+    end
+  end
+  local parts = {}
+  if good > 0 then
+    parts[1] = ("✓ %d %s"):format(good, good == 1 and "check holds" or "checks hold")
+  end
+  if unknown > 0 then
+    parts[#parts + 1] = ("%d not measured"):format(unknown)
+  end
+  return rows, table.concat(parts, " · ") .. (#parts > 0 and "; report.md has each, with what it says" or "")
+end
+
 function Screen:section(section)
+  if section.folds then
+    local rows, line = folded(section)
+    if #rows == 0 then
+      self:add()
+      self:add(self:paint(section.title, "title"))
+      for i, part in ipairs(wrap(line, self.width - 4)) do
+        self:add((i == 1 and "  " or "    ") .. part)
+      end
+      return
+    end
+    section = setmetatable({ rows = rows, notes = { line ~= "" and line or nil } }, { __index = section })
+  end
   self:add()
   self:add(self:paint(section.title, "title"))
   local widths = self:column_widths(section)
@@ -280,6 +330,9 @@ function report.terminal(run, summary, options)
       names[i] = { file[1], file[2] }
     end
     screen:pairs(names)
+    screen:add()
+    screen:add(screen:paint(said and "INVALID" or word, style)
+      .. (status and status ~= 0 and (" (exit status %d)"):format(status) or ""))
   end
   return table.concat(screen.lines, "\n") .. "\n"
 end

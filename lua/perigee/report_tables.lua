@@ -4,7 +4,7 @@
 -- { title =, head = { names }, align = "lrr…", rows = { { cell, … } }, notes = { text … } }
 -- A cell is a text, or { text, sub = "±…", range = "lo–hi", mark = "ok" | "bad" | "dim", code = true }.
 -- `flexible` is the column whose text may be wrapped, `optional` lists columns a narrow terminal may
--- drop, first to last.
+-- drop, first to last; of a section that `folds` a terminal shows the rows marked bad, and counts the others.
 local parity = require "perigee.parity"
 local words = require "perigee.report_text"
 
@@ -93,6 +93,7 @@ local function metric_row(name, m)
   for _, p in ipairs(PERCENTILES) do
     row[#row + 1] = statistic(m, p, scale)
   end
+  row[#row + 1] = statistic(m, "max", scale)
   return row, scale, unit
 end
 
@@ -103,6 +104,7 @@ local function infinity_row(infinity, scale, unit)
     local x, reason = num(infinity[p]), at(infinity, "reason", p)
     row[#row + 1] = { x and figure(x * scale) or reason == "infinite" and "∞" or "—", mark = "dim" }
   end
+  row[#row + 1] = { "∞", mark = "dim" }
   return row
 end
 
@@ -207,9 +209,9 @@ local function headline(summary, run)
   end
   return {
     title = "Results",
-    head = { "metric", "unit", "n", "failed", "incompl.", "mean", "p50", "p90", "p95", "p99" },
-    align = "llrrrrrrrr",
-    optional = { 8, 9 },
+    head = { "metric", "unit", "n", "failed", "incompl.", "mean", "p50", "p90", "p95", "p99", "max" },
+    align = "llrrrrrrrrr",
+    optional = { 8, 11, 5 },
     rows = rows,
     notes = headline_notes(summary, names),
   }
@@ -245,17 +247,18 @@ local function turns(summary)
     head = { "turn", "requests", "failed", "incompl.", "n ttft", "mean", "p50", "p95", "n cached",
       "cached_ratio" },
     align = "lrrrrrrrrr",
+    optional = { 9, 4, 5, 3 },
     rows = rows,
     notes = next(refused) and { refusal_note(refused) } or nil,
   }
 end
 
 -- Rows of counts carry no `refused`: these are the numbers that the percentiles need.
-local NEEDS = { ttft_p50 = 10, ttft_p95 = 100 }
+local NEEDS = { ttft_p50 = 10, ttft_p95 = 100, e2e_p95 = 100 }
 
 local function note_refused(r, names, refused)
   for _, name in ipairs(names) do
-    if (num(r.ttft_n) or 0) > 0 and not num(r[name]) then
+    if (num(r[name:match "^%a+%d?%a*" .. "_n"]) or 0) > 0 and not num(r[name]) then
       refused[name:match "p%d+"] = NEEDS[name]
     end
   end
@@ -275,6 +278,9 @@ local function unevenness(summary, list)
     sessions, low, high = sessions + n, math.min(low, n), math.max(high, n)
   end
   local mean, sum = sessions / #list, 0
+  if (num(at(summary, "requests", "failed")) or 0) > 0 then
+    return nil -- retries after failures are the likelier reason
+  end
   if high - low < 2 or sessions == 0 then
     return nil
   end
@@ -290,6 +296,34 @@ local function unevenness(summary, list)
     .. "route.least_inflight() split by request."):format(policy, counted(sessions, "session"))
 end
 
+-- A replica whose requests take much longer than those of the others.
+local function outliers(list, notes)
+  for _, r in ipairs(list) do
+    local others = {}
+    for _, other in ipairs(list) do
+      others[#others + 1] = other ~= r and num(other.e2e_mean) or nil
+    end
+    table.sort(others)
+    local middle, own = others[(#others + 1) // 2], num(r.e2e_mean)
+    if own and #others >= 2 and middle > 0 and own > 1.5 * middle and (num(r.e2e_n) or 0) >= 10 then
+      notes[#notes + 1] = ("%s is slow: its mean e2e is %.1f times that of the others."):format(tostring(r.id),
+        own / middle)
+    end
+  end
+end
+
+-- Requests of a run with a gateway whose replies did not say which replica served them stand nowhere else.
+local function unplaced(summary, list)
+  local requests, placed, ended = object(summary.requests), 0, 0
+  for _, r in ipairs(list) do
+    placed = placed + (num(r.requests) or 0)
+  end
+  for _, how in ipairs { "ok", "failed", "incomplete", "cancelled" } do
+    ended = ended + (num(requests[how]) or 0)
+  end
+  return #list > 0 and ended > placed and ended - placed or 0
+end
+
 local function replicas(summary)
   local list, rows, notes, refused = object(summary.replicas), {}, {}, {}
   for i, r in ipairs(list) do
@@ -300,18 +334,25 @@ local function replicas(summary)
     local idle = r.requests == 0
     rows[i] = { tostring(r.id), { count(r.requests), mark = idle and "bad" or nil },
       quantity(r.share, "ratio"), count(r.sessions), count(r.failed), count(r.ttft_n),
-      quantity(r.ttft_p50, "s"),
-      quantity(r.cached_ratio, "ratio"), count(r.output_tokens) }
-    note_refused(r, { "ttft_p50" }, refused)
+      quantity(r.ttft_p50, "s"), quantity(r.e2e_mean, "s"), quantity(r.e2e_p95, "s"),
+      quantity(r.cached_ratio, "ratio"),
+      (num(r.output_tokens) or 0) > 0 and count(r.output_tokens) or { "—", mark = "dim" } }
+    note_refused(r, { "ttft_p50", "e2e_p95" }, refused)
   end
+  local unsaid = unplaced(summary, list)
+  if unsaid > 0 then
+    rows[#rows + 1] = { { "(not said)", mark = "dim" }, count(unsaid), "", "", "", "", "", "", "", "", "" }
+    notes[#notes + 1] = "(not said): the reply did not say which replica served it (a gateway's, or none came)."
+  end
+  outliers(list, notes)
   notes[#notes + 1] = next(refused) and refusal_note(refused) or nil
   notes[#notes + 1] = unevenness(summary, list)
   return {
     title = "Replicas",
-    head = { "replica", "requests", "share", "sessions", "failed", "n ttft", "ttft p50", "cached_ratio",
-      "output tokens" },
-    align = "lrrrrrrrr",
-    optional = { 9, 5 },
+    head = { "replica", "requests", "share", "sessions", "failed", "n ttft", "ttft p50", "e2e mean", "e2e p95",
+      "cached_ratio", "output tokens" },
+    align = "lrrrrrrrrrr",
+    optional = { 6, 11, 4, 9, 8 },
     rows = rows,
     notes = notes,
   }
@@ -477,6 +518,7 @@ local function validity(summary)
     align = "llrrl",
     flexible = 5,
     rows = rows,
+    folds = true,
   }
 end
 

@@ -88,8 +88,8 @@ static void count_sessions(const struct table *t, const struct filter_use *use, 
 struct replica {
   uint64_t requests, failed, prompt_tokens, output_tokens, n_ratio;
   struct fixed_sum ratio_sum;
-  double *ttft;
-  size_t n_ttft, cap_ttft;
+  double *ttft, *e2e;
+  size_t n_ttft, cap_ttft, n_e2e, cap_e2e;
 };
 
 static void count_replica(struct replica *r, const struct metrics *m, const struct table_row *row) {
@@ -107,6 +107,11 @@ static void count_replica(struct replica *r, const struct metrics *m, const stru
     MEM_GROW(r->ttft, r->n_ttft, r->cap_ttft);
     r->ttft[r->n_ttft++] = ttft;
   }
+  double e2e = metrics_of_row(m, metrics_get(m, METRIC_E2E), row);
+  if (!isnan(e2e)) {
+    MEM_GROW(r->e2e, r->n_e2e, r->cap_e2e);
+    r->e2e[r->n_e2e++] = e2e;
+  }
   double ratio = metrics_of_row(m, metrics_get(m, METRIC_CACHED_RATIO), row);
   if (!isnan(ratio)) {
     fixed_sum_add(&r->ratio_sum, ratio);
@@ -120,10 +125,18 @@ static int by_name(const void *a, const void *b, void *names) {
   return strverscmp(items[*(const uint32_t *)a], items[*(const uint32_t *)b]);
 }
 
+/* Seconds, null where there are too few samples. */
+static void set_quantile(struct value *v, const char *key, const double *sorted, size_t n,
+                         double p) {
+  bool enough = n >= stats_quantile_needs(p);
+  value_set(v, key, summary_number(enough ? stats_quantile(sorted, n, p) / 1e9 : (double)NAN));
+}
+
 static struct value replica_value(const char *id, struct replica *r, uint64_t all,
                                   uint64_t sessions) {
   struct value v = value_object();
   stats_sort(r->ttft, NULL, r->n_ttft);
+  stats_sort(r->e2e, NULL, r->n_e2e);
   value_set(&v, "id", value_cstring(id));
   set_count(&v, "requests", r->requests);
   value_set(&v, "share", summary_number(all ? (double)r->requests / (double)all : (double)NAN));
@@ -131,14 +144,17 @@ static struct value replica_value(const char *id, struct replica *r, uint64_t al
   set_count(&v, "failed", r->failed);
   set_count(&v, "prompt_tokens", r->prompt_tokens);
   set_count(&v, "output_tokens", r->output_tokens);
-  bool enough = r->n_ttft >= stats_quantile_needs(0.5);
   set_count(&v, "ttft_n", r->n_ttft);
-  value_set(&v, "ttft_p50",
-            summary_number(enough ? stats_quantile(r->ttft, r->n_ttft, 0.5) / 1e9 : (double)NAN));
+  set_quantile(&v, "ttft_p50", r->ttft, r->n_ttft, 0.5);
+  set_count(&v, "e2e_n", r->n_e2e);
+  value_set(&v, "e2e_mean",
+            summary_number(r->n_e2e ? stats_mean(r->e2e, r->n_e2e) / 1e9 : (double)NAN));
+  set_quantile(&v, "e2e_p95", r->e2e, r->n_e2e, 0.95);
   value_set(&v, "cached_ratio",
             summary_number(r->n_ratio ? fixed_sum_value(&r->ratio_sum) / (double)r->n_ratio
                                       : (double)NAN));
   mem_free(r->ttft);
+  mem_free(r->e2e);
   return v;
 }
 

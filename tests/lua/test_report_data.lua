@@ -67,12 +67,12 @@ describe("the headline table", function()
   it("gives one unit per row, intervals, and failures beside latencies", function()
     local s = section({ metrics = { ttft = metric(), output_tokens = metric { unit = "tokens", mean = 120,
       p50 = 118, p90 = 200, p95 = 220, p99 = 250, failed = 0 / 0, incomplete = false, ci95 = {} } } }, "Results")
-    expect(s.head):eq { "metric", "unit", "n", "failed", "incompl.", "mean", "p50", "p90", "p95", "p99" }
-    expect(texts(s.rows[1])):eq { "ttft", "ms", "600", "40", "3", "300", "300", "540", "570", "594" }
+    expect(s.head):eq { "metric", "unit", "n", "failed", "incompl.", "mean", "p50", "p90", "p95", "p99", "max" }
+    expect(texts(s.rows[1])):eq { "ttft", "ms", "600", "40", "3", "300", "300", "540", "570", "594", "600" }
     expect(s.rows[1][6].sub):eq "±30.0" -- the longer side
     expect(s.rows[1][6].range):eq "280–330"
     expect(s.rows[1][8].sub):is_nil()
-    expect(texts(s.rows[2])):eq { "output_tokens", "tokens", "600", "", "", "120", "118", "200", "220", "250" }
+    expect(texts(s.rows[2])):eq { "output_tokens", "tokens", "600", "", "", "120", "118", "200", "220", "250", "0.600" }
     expect(s.notes):contains(
       "± and ranges are 95 % intervals by session (100 sessions); ± is the longer side.")
   end)
@@ -91,7 +91,7 @@ describe("the headline table", function()
         p99 = "too few samples" } } } }
     local s = section(summary, "Results")
     expect(#s.rows):eq(3)
-    expect(texts(s.rows[2])):eq { "  no answer = ∞", "ms", "640", "", "", "", "320", "∞", "∞", "—" }
+    expect(texts(s.rows[2])):eq { "  no answer = ∞", "ms", "640", "", "", "", "320", "∞", "∞", "—", "∞" }
     summary.as_infinity.ttft.failed, summary.as_infinity.ttft.incomplete = 0, 3
     expect(#section(summary, "Results").rows):eq(3)
     summary.as_infinity.ttft.incomplete = 0
@@ -173,13 +173,23 @@ describe("the other tables", function()
     local list = { { id = "r0", requests = 0, share = 0, failed = 0, output_tokens = 0 } }
     for i = 2, 40 do
       list[i] = { id = "r" .. i, requests = 1500, share = 0.025, failed = 1, ttft_n = 1499, ttft_p50 = 0.1,
-        cached_ratio = 0.5, output_tokens = 10000, sessions = 30 }
+        e2e_n = 1499, e2e_mean = i == 7 and 2 or 0.5, e2e_p95 = 1, cached_ratio = 0.5, output_tokens = 10000,
+        sessions = 30 }
     end
     local s = section({ replicas = list }, "Replicas")
     expect(#s.rows):eq(24)
     expect(s.rows[1][2].mark):eq "bad"
-    expect(texts(s.rows[2])):eq { "r2", "1,500", "2.50 %", "30", "1", "1,499", "100 ms", "50.0 %", "10,000" }
+    expect(texts(s.rows[2])):eq { "r2", "1,500", "2.50 %", "30", "1", "1,499", "100 ms", "500 ms", "1.00 s", "50.0 %",
+      "10,000" }
+    expect(s.notes[2]):eq "r7 is slow: its mean e2e is 4.0 times that of the others."
     expect(s.notes[1]):eq "… and 16 more in summary.json."
+  end)
+
+  it("count what no replica is known for", function()
+    local s = section({ requests = { ok = 10, failed = 2, incomplete = 1 },
+      replicas = { { id = "x", requests = 3, failed = 0 } } }, "Replicas")
+    expect(texts(s.rows[2])[1]):eq "(not said)"
+    expect(texts(s.rows[2])[2]):eq "10"
   end)
 
   it("list failures by number with the first message of each class", function()

@@ -234,6 +234,11 @@ static void turns_and_replicas(void **state) {
   check_num(&s, "replicas.1.output_tokens", 200 * 21);
   check_num(&s, "replicas.2.requests", 0);
   check_null(&s, "replicas.2.ttft_p50");
+  check_null(&s, "replicas.2.e2e_mean");
+  check_num(&s, "replicas.2.e2e_n", 0);
+  check_num(&s, "replicas.1.e2e_n", 200);
+  assert_true(num(&s, "replicas.1.e2e_mean") > num(&s, "metrics.e2e.min"));
+  assert_true(num(&s, "replicas.1.e2e_mean") < num(&s, "replicas.1.e2e_p95"));
   value_free(&s);
   table_free(t);
 }
