@@ -4,7 +4,7 @@
 -- { title =, head = { names }, align = "lrr…", rows = { { cell, … } }, notes = { text … } }
 -- A cell is a text, or { text, sub = "±…", range = "lo–hi", mark = "ok" | "bad" | "dim", code = true }.
 -- `flexible` is the column whose text may be wrapped, `optional` lists columns a narrow terminal may
--- drop, first to last; of a section that `folds` a terminal shows the rows marked bad, and counts the others.
+-- drop, first to last; of a section that `folds` a terminal shows the rows marked bad and counts the others.
 local parity = require "perigee.parity"
 local words = require "perigee.report_text"
 
@@ -306,8 +306,8 @@ local function outliers(list, notes)
     table.sort(others)
     local middle, own = others[(#others + 1) // 2], num(r.e2e_mean)
     if own and #others >= 2 and middle > 0 and own > 1.5 * middle and (num(r.e2e_n) or 0) >= 10 then
-      notes[#notes + 1] = ("%s is slow: its mean e2e is %.1f times that of the others."):format(tostring(r.id),
-        own / middle)
+      notes[#notes + 1] = ("%s is slow: its mean e2e is %.1f times that of the others."):format(
+        tostring(r.id), own / middle)
     end
   end
 end
@@ -341,8 +341,10 @@ local function replicas(summary)
   end
   local unsaid = unplaced(summary, list)
   if unsaid > 0 then
-    rows[#rows + 1] = { { "(not said)", mark = "dim" }, count(unsaid), "", "", "", "", "", "", "", "", "" }
-    notes[#notes + 1] = "(not said): the reply did not say which replica served it (a gateway's, or none came)."
+    rows[#rows + 1] = { { "(not said)", mark = "dim" }, count(unsaid), "", "", "", "", "", "", "", "",
+      "" }
+    notes[#notes + 1] = "(not said): the reply did not say which replica served it (a gateway's, or none "
+      .. "came)."
   end
   outliers(list, notes)
   notes[#notes + 1] = next(refused) and refusal_note(refused) or nil
