@@ -1172,7 +1172,8 @@ function harmony.render_json(text, opts) end
 --- A renderer of chat messages, mapped to Harmony as vLLM (August 2026) does: a leading system or developer
 --- message becomes the developer's instructions; tools the namespace `functions`; an assistant's `reasoning`
 --- goes to the analysis channel, its tool calls to commentary, its content to final; analysis before the last
---- final answer is left out.
+--- final answer is left out. Make it at the top of the script: there the tokenizer is read before the load
+--- begins, once per state, and not while users wait.
 ---@param opts? perigee.HarmonyOptions
 ---@return perigee.HarmonyRenderer
 function harmony.renderer(opts) end

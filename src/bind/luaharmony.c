@@ -11,6 +11,7 @@
 #include "bind/hold.h"
 #include "bind/luatokenizer.h"
 #include "bind/text.h"
+#include "run/state.h"
 #include "text/harmony.h"
 #include "text/json.h"
 
@@ -379,6 +380,16 @@ static int renderer_parse(lua_State *L) {
   return 1;
 }
 
+/* Reading the ranks takes a while, in which in a session all other users wait: at the top of a
+ * script it is done at once. What fails is said where ids are asked for. */
+static MAY_RAISE void load_early(lua_State *L, int tokenizer) {
+  const struct state *s = state_of(L);
+  struct err ignored;
+  if (s && s->options.worker && !s->running && !lua_istable(L, tokenizer) &&
+      !lua_isuserdata(L, tokenizer))
+    (void)encoder_of(L, lua_tostring(L, tokenizer), &ignored);
+}
+
 /* renderer{tokenizer =, date =, …} */
 static int harmony_renderer(lua_State *L) {
   static const luaL_Reg meta[] = {{NULL, NULL}};
@@ -393,7 +404,7 @@ static int harmony_renderer(lua_State *L) {
     lua_replace(L, 1);
   }
   bind_check_options(L, 1, where, renderer_options, ARRAY_LEN(renderer_options));
-  tokenizer_option(L, 1, where);
+  load_early(L, tokenizer_option(L, 1, where));
   lua_settop(L, 1);
   bind_new_type(L, RENDERER, meta, methods);
   lua_newuserdatauv(L, 1, 1);

@@ -228,6 +228,15 @@ static void a_standstill_that_is_alone(void **state) {
   t->probe.stalled_ns = 79 * MS;
   checks_run(t, &in, c);
   assert_true(c[CHECK_STALLED_TIME].ok);
+  t->n_windows = 0;
+  table_add_window(t, NULL, 0, NS_PER_S); /* one standstill in a short window is no finding */
+  t->probe.stalled_ns = 26 * MS;
+  checks_run(t, &in, c);
+  check_near(c[CHECK_STALLED_TIME].figure, 0.026 / 5, 1e-12);
+  assert_true(c[CHECK_STALLED_TIME].ok);
+  t->probe.stalled_ns = 500 * MS; /* half of it is */
+  checks_run(t, &in, c);
+  assert_false(c[CHECK_STALLED_TIME].ok);
   t->probe.stalled_ns = 0;
   checks_run(t, &in, c);
   check_near(c[CHECK_STALLED_TIME].figure, 0, 0.0);
