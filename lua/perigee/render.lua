@@ -247,11 +247,14 @@ function render.main(args)
   end
   row, message = read_row(opts)
   if not row then
-    return fail(1, message)
+    return fail(message:find "^%-%-" and 2 or 1, message) -- an option's value is usage
   end
   text, message = render_row(opts, row, tpl)
   if not text then
-    return fail(1, message)
+    if message:find "^messages" then -- about what was read, not about the template
+      message = (opts.input or "standard input") .. ": " .. message
+    end
+    return fail(opts.now and message:find(json.encode(opts.now), 1, true) and 2 or 1, message)
   end
   if opts.json then
     text = json.encode(json.object { { "text", text }, { "bytes", #text } }) .. "\n"

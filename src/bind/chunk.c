@@ -114,6 +114,12 @@ int bind_load(lua_State *L, const char *text, size_t len, const char *name) {
     return LUA_ERRSYNTAX;
   }
   int status = luaL_loadbufferx(L, text, len, name, "t");
+  if (status != LUA_OK && lua_type(L, -1) == LUA_TSTRING &&
+      strncmp(lua_tostring(L, -1), "C stack overflow", 16) == 0) {
+    lua_pop(L, 1); /* what the parser says of parentheses in parentheses, without a place */
+    lua_pushfstring(L, "%s: something in it is nested too deeply (C stack overflow)",
+                    *name == '@' || *name == '=' ? name + 1 : "a chunk");
+  }
   return status == LUA_OK ? give_room(L, name) : status;
 }
 

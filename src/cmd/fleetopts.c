@@ -364,9 +364,11 @@ static int check_tls_files(const struct fleet_options *o, const struct fleet *f,
   for (size_t i = 0; i < 3; i++)
     snprintf(where[i], sizeof where[i], "--fleet %.256s: tls.%s",
              o->fleet_file ? o->fleet_file : "", fields[i]);
+  bool by_option = !o->fleet_file || o->cert_file || o->key_file; /* what is missing is one too */
   struct tlsfile ca = {f->ca_file, o->ca_file ? "--ca-file" : where[0]};
   struct tlsfile cert = {f->cert_file, o->cert_file ? "--cert-file" : where[1]};
-  struct tlsfile key = {f->key_file, o->key_file ? "--key-file" : where[2]};
+  struct tlsfile key = {f->key_file,
+                        o->key_file || (by_option && !f->key_file) ? "--key-file" : where[2]};
   return tlsfiles_check(&ca, &cert, &key, err);
 }
 

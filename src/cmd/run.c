@@ -87,7 +87,7 @@ static int load_plan(struct runjob *job, struct err *err) {
   fprintf(stderr,
           "perigee run: %s has not been read after %.1f s of CPU time: it is in a function that "
           "cannot be stopped from outside (a library's, string.find on a hard pattern, table.move "
-          "without an end)\n",
+          "without an end, a tokenizer on a very long text)\n",
           job->script, (double)limit_ns / 1e9);
   _exit(job->options.exit_codes ? verdict_bisect(EXIT_USAGE) : EXIT_USAGE);
 }

@@ -81,7 +81,8 @@ static void judge_function(struct runjob *job, size_t index, const struct value 
     job->has_lost = true;
     value_set(out, "reason",
               value_cstring("not judged: it did not come back, from a function that cannot be "
-                            "stopped from outside (a library's, string.find on a hard pattern)"));
+                            "stopped from outside (a library's, string.find on a hard pattern, a "
+                            "tokenizer on a very long text)"));
     return;
   }
   value_set(out, "reason",

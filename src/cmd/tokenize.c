@@ -262,8 +262,8 @@ static int run(const struct tokenize_options *o, const struct options_list *args
   if (o->decode && (o->count || o->add_special || o->no_special))
     return err_set(err, ERR_INVALID, "--decode goes with --json and --lines alone");
   rc = o->family ? tokens_load(o->tokenizer, &load, &t, err) : tokens_open(o->tokenizer, &t, err);
-  if (rc)
-    return rc;
+  if (rc) /* a file's fault, but for a family that does not go with it */
+    return rc == ERR_INVALID && !o->family ? ERR_UNSUPPORTED : rc;
   k.encoder = tokens_encoder_new(t);
   buf_init(&k.out, BUF_MAX_OWN);
   rc = args->n ? from_arguments(&k, args, err) : from_input(&k, err);

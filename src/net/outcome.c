@@ -222,7 +222,12 @@ static void stream_outcome(struct http_exchange *x, int broken, const char *why)
   const struct openai_result *result = &r->stream.result;
   int rc = openai_stream_finish(&r->stream, NULL);
   if (x->over_limit || rc) {
-    set(x, SAMPLE_STREAM_ERROR, "the stream is longer than the client accepts; it was cut off");
+    char limit[MESSAGE_BYTES + 4] = "";
+    if (result->error_kind == OPENAI_ERROR_LIMIT)
+      one_line(result->error_message.data, result->error_message.len, limit);
+    r->error = SAMPLE_STREAM_ERROR;
+    http_outcome_detail(x, true, "the stream is longer than the client accepts; it was cut off%s%s",
+                        limit[0] ? ": " : "", limit);
     return;
   }
   if (broken == HTTP_BREAK_GARBLED && result->error_kind != OPENAI_ERROR_IN_BAND) {

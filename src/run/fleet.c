@@ -47,7 +47,7 @@ static int check_id(const char *id, const char *text, struct err *err) {
   for (const char *p = id; *p; p++) {
     if ((unsigned char)*p <= ' ' || *p == 0x7f || strchr("\"'{},", *p))
       return err_set(err, ERR_INVALID,
-                     "replica '%s': an id has no spaces, quotes, commas or braces", text);
+                     "replica '%.200s': an id has no spaces, quotes, commas or braces", text);
   }
   return 0;
 }
@@ -56,18 +56,18 @@ int fleet_add_replica(struct fleet *f, const char *text, struct err *err) {
   size_t id_len = id_length(text);
   const char *url = text + (id_len ? id_len + 1 : strspn(text, "=|"));
   if (url != text && id_len == 0)
-    return err_set(err, ERR_INVALID, "replica '%s': the id is empty; write id=http://host:port",
+    return err_set(err, ERR_INVALID, "replica '%.200s': the id is empty; write id=http://host:port",
                    text);
   struct url parsed;
   if (url_parse(url, strlen(url), &parsed, err)) {
-    err_prefix(err, "replica '%s'", text);
+    err_prefix(err, "replica '%.200s'", text);
     return err->code;
   }
   size_t path_len = strlen(parsed.path);
   bool has_v1 = path_len >= 3 && strcmp(parsed.path + path_len - 3, "/v1") == 0;
   url_free(&parsed);
   if (has_v1)
-    return err_set(err, ERR_INVALID, "replica '%s': leave /v1 off, it is added", text);
+    return err_set(err, ERR_INVALID, "replica '%.200s': leave /v1 off, it is added", text);
   char number[24];
   snprintf(number, sizeof number, "r%zu", f->n_replicas);
   if (f->n_replicas >= FLEET_REPLICAS_MAX)
@@ -76,7 +76,7 @@ int fleet_add_replica(struct fleet *f, const char *text, struct err *err) {
   int rc = check_id(id, text, err);
   for (size_t i = 0; i < f->n_replicas && !rc; i++) {
     if (strcmp(f->replicas[i].id, id) == 0)
-      rc = err_set(err, ERR_INVALID, "replica '%s': the id '%s' is taken by %s", text, id,
+      rc = err_set(err, ERR_INVALID, "replica '%.200s': the id '%s' is taken by %s", text, id,
                    f->replicas[i].url);
   }
   if (rc) {

@@ -421,6 +421,20 @@ def test_what_would_be_ignored_is_refused(work):
         has(result.err, part)
 
 
+def test_deep_nesting_names_its_file(work):
+    work.write("deep.lua", "return " + "(" * 5000 + "1" + ")" * 5000)
+    for command in ("run", "lua"):
+        result = work.perigee(command, "deep.lua", timeout=20)
+        has(result.err, "deep.lua: something in it is nested too deeply (C stack overflow)")
+
+
+def test_long_urls_are_cut(work):
+    work.write("s.lua", one_turn())
+    result = work.perigee("run", "s.lua", "--replica", "http://" + "a" * 70000, timeout=20)
+    eq(result.status, 2, result.err)
+    assert len(result.err) < 600, len(result.err)
+
+
 def test_pipes_are_no_scenarios(work):
     for name in ("a.lua", "a_spec.lua"):
         os.mkfifo(os.path.join(work.path, name))

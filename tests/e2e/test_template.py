@@ -94,9 +94,10 @@ def test_errors_say_where_and_what_to_do(work):
     eq(render("--template", tpl, stdin=b'["\\ud800"]', status=1),
        "perigee render: standard input is no JSON: line 1, column 3: half of a surrogate pair in a \\u escape\n")
     has(render("--template", tpl, stdin=b"3", status=1), "must be a JSON list of messages")
-    has(render("--template", tpl, "--kwargs", "[]", status=1), "--kwargs must be a JSON object")
+    has(render("--template", tpl, "--kwargs", "[]", status=2), "--kwargs must be a JSON object")
     has(render("--template", tpl, "--tools", bad, status=1), "bad.jinja is no JSON")
-    has(render("--template", tpl, "--now", "today", status=1), "is no local time")
+    has(render("--template", tpl, "--now", "today", status=2), "is no local time")
+    has(render("--template", tpl, stdin=b"{}", status=1), "standard input: messages are missing")
     has(render("--template", tpl, "--kwargs", "{}", stdin=b'{"messages": []}', status=1), "say kwargs in it")
     os.mkdir(os.path.join(work.path, "empty"))
     has(render("--template", os.path.join(work.path, "empty"), status=1), "neither chat_template.jinja nor")
