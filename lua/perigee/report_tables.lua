@@ -351,8 +351,8 @@ local function replicas(summary)
   notes[#notes + 1] = unevenness(summary, list)
   return {
     title = "Replicas",
-    head = { "replica", "requests", "share", "sessions", "failed", "n ttft", "ttft p50", "e2e mean", "e2e p95",
-      "cached_ratio", "output tokens" },
+    head = { "replica", "requests", "share", "sessions", "failed", "n ttft", "ttft p50", "e2e mean",
+      "e2e p95", "cached_ratio", "output tokens" },
     align = "lrrrrrrrrrr",
     optional = { 6, 11, 4, 9, 8 },
     rows = rows,
