@@ -37,11 +37,12 @@ MAY_RAISE void bind_push_value(lua_State *L, const struct value *v, bool keep_nu
 MAY_RAISE void bind_write_json(lua_State *L, int index, struct buf *b);
 
 /* ---- json tables: what perigee.json makes and bind_push_value pushes (bind/luavalue.c). An array
- * is a table with the metatable BIND_JSON_ARRAY; null in it is lightuserdata NULL, which is
- * perigee.json.null. An object is a table with the metatable BIND_JSON_OBJECT: it holds its values
+ * is a table with the metatable of BIND_JSON_ARRAY; null in it is lightuserdata NULL, which is
+ * perigee.json.null. An object is a table with a metatable of BIND_JSON_OBJECT: it holds its values
  * like any table, and the order of its keys under the key lightuserdata(bind_json_order()), a list
- * of key names. New keys are appended to it by __newindex, a key set to nil leaves it when it is
- * read, pairs() walks it in that order. ---- */
+ * of key names; or the metatable does, for all objects of one shape, until one of them changes. New
+ * keys are appended to it by __newindex, a key set to nil leaves it when it is read, pairs() walks
+ * it in that order. ---- */
 #define BIND_JSON_OBJECT "perigee.json.object"
 #define BIND_JSON_ARRAY "perigee.json.array"
 /* Push a new empty one; fill with lua_setfield / lua_settable / bind_object_set, or lua_rawseti. */
@@ -57,9 +58,13 @@ MAY_RAISE bool bind_read_json(lua_State *L, const char *text, size_t len, bool k
 /* object[key] = the value on top (popped); appends the key when it is new. */
 MAY_RAISE void bind_object_set(lua_State *L, int index, const char *key, size_t key_len);
 const void *bind_json_order(void);
-/* Marks the list on top as the order of several objects: each makes a copy before it changes it.
- * The mark is entry 0. It must have no repeats. */
-MAY_RAISE void bind_share_order(lua_State *L);
+/* Makes the table on top an object, without an order so far. */
+MAY_RAISE void bind_make_object(lua_State *L);
+/* Pushes a new metatable of objects whose keys are, in that order, those of the list on top, which
+ * has no repeats and stays as it is: an object makes a copy before it changes it. */
+MAY_RAISE void bind_push_object_type(lua_State *L);
+/* Pushes the metatable of arrays. */
+MAY_RAISE void bind_push_array_type(lua_State *L);
 bool bind_is_object(lua_State *L, int index);
 bool bind_is_array(lua_State *L, int index);
 /* Pushes a list of the keys of any table in canonical order: an object's own order; else whole

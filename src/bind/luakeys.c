@@ -15,21 +15,29 @@ const void *bind_json_order(void) {
   return &order_key;
 }
 
-static bool has_metatable(lua_State *L, int index, const char *name) {
-  if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index))
-    return false;
-  luaL_getmetatable(L, name);
-  bool same = lua_rawequal(L, -1, -2);
-  lua_pop(L, 2);
-  return same;
+/* What the metatable of json tables holds under the order's key: objects' the order that they
+ * share, or true; arrays' false. */
+static int push_mark(lua_State *L, int index) {
+  if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index)) {
+    lua_pushnil(L);
+    return LUA_TNIL;
+  }
+  int type = lua_rawgetp(L, -1, &order_key);
+  lua_replace(L, -2);
+  return type;
 }
 
 bool bind_is_object(lua_State *L, int index) {
-  return has_metatable(L, index, BIND_JSON_OBJECT);
+  int type = push_mark(L, index);
+  bool is = type == LUA_TTABLE || (type == LUA_TBOOLEAN && lua_toboolean(L, -1));
+  lua_pop(L, 1);
+  return is;
 }
 
 bool bind_is_array(lua_State *L, int index) {
-  return has_metatable(L, index, BIND_JSON_ARRAY);
+  bool is = push_mark(L, index) == LUA_TBOOLEAN && !lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return is;
 }
 
 /* ---- canonical key order ---- */
@@ -94,15 +102,16 @@ static struct key describe_key(lua_State *L, int index, uint32_t at) {
 
 /* ---- a json object's own order ---- */
 
-void bind_share_order(lua_State *L) {
-  lua_pushboolean(L, 1);
-  lua_rawseti(L, -2, 0);
-}
-
-static bool is_shared_order(lua_State *L, int order) {
-  bool shared = lua_rawgeti(L, order, 0) != LUA_TNIL;
+/* Pushes the object's order: its own, else the one it shares; nil for none. True: shared. */
+static bool push_order(lua_State *L, int object) {
+  if (lua_rawgetp(L, object, &order_key) == LUA_TTABLE)
+    return false;
   lua_pop(L, 1);
-  return shared;
+  if (push_mark(L, object) == LUA_TTABLE)
+    return true;
+  lua_pop(L, 1);
+  lua_pushnil(L);
+  return false;
 }
 
 /* The order on top, which others have too, becomes one of the object's own. */
@@ -132,14 +141,14 @@ static bool has_all_keys(lua_State *L, int object, int order) {
 /* The keys of a json object in its own order, without those whose value is gone and without
  * repeats (a key that was deleted and set again stands at its last place). */
 static void push_object_keys(lua_State *L, int index) {
-  lua_rawgetp(L, index, &order_key);
-  if (!lua_istable(L, -1)) {
+  bool shared = push_order(L, index);
+  if (lua_isnil(L, -1)) {
     lua_pop(L, 1);
     lua_newtable(L);
     return;
   }
   int order = lua_gettop(L);
-  if (is_shared_order(L, order)) { /* it has no repeats and never changes */
+  if (shared) { /* it has no repeats and never changes */
     if (has_all_keys(L, index, order))
       return;
     own_order(L, index);
@@ -276,12 +285,13 @@ static int object_newindex(lua_State *L) {
     return luaL_error(L, "a JSON object's keys are strings, got a %s", luaL_typename(L, 2));
   if (lua_isnil(L, 3))
     return 0;
-  if (lua_rawgetp(L, 1, &order_key) != LUA_TTABLE) {
+  bool shared = push_order(L, 1);
+  if (lua_isnil(L, -1)) {
     lua_pop(L, 1);
     lua_newtable(L);
     lua_pushvalue(L, -1);
     lua_rawsetp(L, 1, &order_key);
-  } else if (is_shared_order(L, lua_gettop(L))) {
+  } else if (shared) {
     own_order(L, 1);
   }
   lua_pushvalue(L, 2);
@@ -318,21 +328,62 @@ static int object_pairs(lua_State *L) {
   return 3;
 }
 
+/* The mark goes in last: without it a type is not found, and made anew. */
+static MAY_RAISE void push_type(lua_State *L, const char *name, bool object) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, name) == LUA_TTABLE)
+    return;
+  lua_pop(L, 1);
+  lua_createtable(L, 0, 4);
+  lua_pushstring(L, name);
+  lua_setfield(L, -2, "__name");
+  if (object) {
+    lua_pushcfunction(L, object_newindex);
+    lua_setfield(L, -2, "__newindex");
+    lua_pushcfunction(L, object_pairs);
+    lua_setfield(L, -2, "__pairs");
+  }
+  lua_pushboolean(L, object);
+  lua_rawsetp(L, -2, &order_key);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, name);
+}
+
+void bind_push_object_type(lua_State *L) {
+  luaL_checkstack(L, 6, "JSON object");
+  lua_createtable(L, 0, 4);
+  push_type(L, BIND_JSON_OBJECT, true);
+  static const char *const fields[] = {"__name", "__newindex", "__pairs"};
+  for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+    lua_getfield(L, -1, fields[i]);
+    lua_setfield(L, -3, fields[i]);
+  }
+  lua_pop(L, 1);
+  lua_pushvalue(L, -2);
+  lua_rawsetp(L, -2, &order_key);
+}
+
+void bind_push_array_type(lua_State *L) {
+  luaL_checkstack(L, 4, "JSON array");
+  push_type(L, BIND_JSON_ARRAY, false);
+}
+
+void bind_make_object(lua_State *L) {
+  luaL_checkstack(L, 6, "JSON object");
+  push_type(L, BIND_JSON_OBJECT, true);
+  lua_setmetatable(L, -2);
+}
+
 void bind_push_object_for(lua_State *L, size_t keys) {
-  luaL_checkstack(L, 4, "JSON object");
-  static const luaL_Reg meta[] = {
-      {"__newindex", object_newindex}, {"__pairs", object_pairs}, {NULL, NULL}};
-  bind_new_type(L, BIND_JSON_OBJECT, meta, NULL);
+  luaL_checkstack(L, 6, "JSON object");
   lua_createtable(L, 0, (int)keys);
-  bind_set_type(L, BIND_JSON_OBJECT);
+  bind_make_object(L);
 }
 
 void bind_push_array_for(lua_State *L, size_t items) {
-  luaL_checkstack(L, 4, "JSON array");
-  static const luaL_Reg meta[] = {{NULL, NULL}};
-  bind_new_type(L, BIND_JSON_ARRAY, meta, NULL);
+  luaL_checkstack(L, 6, "JSON array");
   lua_createtable(L, (int)items, 0);
-  bind_set_type(L, BIND_JSON_ARRAY);
+  push_type(L, BIND_JSON_ARRAY, false);
+  lua_setmetatable(L, -2);
 }
 
 void bind_push_object(lua_State *L) {

@@ -4,8 +4,10 @@
  * it does not know (an error, a repeated key, deep nesting) goes the long way through json_parse,
  * which also has the messages. What is pushed is the same either way.
  *
- * Replies are alike, so a state remembers the keys it has read, to make no string of the same bytes
- * again, and the shapes of objects, which then share one list of keys. */
+ * Replies are alike, so a state remembers the short strings it has read, to make none of the same
+ * bytes again, and the shapes of objects: their keys in order. Objects of one shape share one
+ * metatable, which has that order. An object that begins as one of a known shape did is taken for
+ * one of them until a key says otherwise. */
 #include <lauxlib.h>
 #include <string.h>
 
@@ -18,21 +20,37 @@
 #define MAX_DEPTH 60
 #define LEFT_OUT 16 /* null entries of one object that are kept in mind */
 
-#define KEY_SLOTS 128 /* powers of 2 */
+#define SHORT_MAX 40 /* strings up to here are interned: equal ones have the same address */
+/* Powers of 2; shapes are fewer than 256. */
+#define KEY_SLOTS 128
+#define STRING_SLOTS 128
 #define SHAPE_SLOTS 32
-#define KEY_MAX 40 /* strings up to here are interned: equal ones have the same address */
+/* Places in the list `kept`. */
+enum {
+  AT_STRINGS = 1, /* keys, then other strings */
+  AT_ORDERS = AT_STRINGS + KEY_SLOTS + STRING_SLOTS,
+  AT_TYPES = AT_ORDERS + SHAPE_SLOTS,
+  AT_ARRAY = AT_TYPES + SHAPE_SLOTS,
+  KEPT = AT_ARRAY
+};
 
-/* What a state remembers. Strings and lists live in the list `kept`: slot i of the keys at i + 1,
- * of the shapes at KEY_SLOTS + i + 1. */
+struct shape {
+  const char *keys[GATHERED];
+  size_t lens[GATHERED];
+  int n;
+  bool known;      /* it has an order and a type; else it was seen once */
+  uint32_t serial; /* another one whenever the slot is given away */
+};
+
+/* What a state remembers. Strings, orders and metatables live in the list `kept`. */
 struct memory {
-  struct {
+  struct seen {
     const char *bytes;
     size_t len; /* 0: nothing here */
-  } keys[KEY_SLOTS];
-  struct {
-    const char *keys[GATHERED];
-    int n;
-  } shapes[SHAPE_SLOTS];
+  } strings[KEY_SLOTS + STRING_SLOTS];
+  uint8_t begins[KEY_SLOTS]; /* by first key: 1 + the shape to expect; 0 for none */
+  struct shape shapes[SHAPE_SLOTS];
+  uint32_t serial;
 };
 
 static const char memory_key; /* its address is a registry key */
@@ -55,11 +73,18 @@ struct left_out {
   int n;
 };
 
-/* An object on its way: base is the stack's top before it. */
+/* An object on its way: base is the stack's top before it. Keys and values wait above it, or, once
+ * made, the table and the list of its keys so far lie there. */
 struct entries {
   int base;
   lua_Integer n;
+  bool made;
   const char *address[GATHERED]; /* of the first keys' strings; NULL: not interned for sure */
+  size_t lens[GATHERED];
+  size_t first;              /* the first key's slot */
+  const struct shape *shape; /* that it is taken for; NULL: none */
+  uint32_t serial;           /* the shape's then */
+  int expected;              /* its keys */
   struct left_out out;
 };
 
@@ -73,8 +98,30 @@ static bool take(struct reader *r, char c) {
   return true;
 }
 
+/* Pushes a string of at most SHORT_MAX bytes, remembered in one of `slots` from `from` on, a power
+ * of
+ * 2. Returns its slot. */
+static size_t push_short(struct reader *r, const char *s, size_t len, size_t from, size_t slots) {
+  const unsigned char *u = (const unsigned char *)s;
+  size_t slot = (len * 7 + u[0] + (size_t)3 * u[len / 2] + (size_t)5 * u[len - 1]) & (slots - 1);
+  struct seen *seen = &r->memory->strings[from + slot];
+  lua_Integer at = (lua_Integer)(AT_STRINGS + from + slot);
+  if (seen->len == len && memcmp(seen->bytes, s, len) == 0) {
+    lua_rawgeti(r->L, r->kept, at);
+    return slot;
+  }
+  seen->len = 0;
+  const char *bytes = lua_pushlstring(r->L, s, len);
+  lua_pushvalue(r->L, -1);
+  lua_rawseti(r->L, r->kept, at);
+  *seen = (struct seen){.bytes = bytes, .len = len};
+  if (from == 0)
+    r->memory->begins[slot] = 0;
+  return slot;
+}
+
 /* Behind its opening quote; pushes it. */
-static bool read_string(struct reader *r) {
+static bool read_long_string(struct reader *r) {
   const char *run = r->cur;
   bool copied = false;
   for (;;) {
@@ -109,9 +156,22 @@ static bool read_string(struct reader *r) {
   return true;
 }
 
+static bool read_string(struct reader *r) {
+  const char *s = r->cur, *end = json_plain_run(s, r->end);
+  size_t len = (size_t)(end - s);
+  if (end == r->end || *end != '"' || len == 0 || len > SHORT_MAX)
+    return read_long_string(r);
+  r->cur = end + 1;
+  push_short(r, s, len, KEY_SLOTS, STRING_SLOTS);
+  return true;
+}
+
 /* Makes the table of the gathered values above `base` and leaves it alone there. */
-static void make_array(lua_State *L, int base, int n) {
-  bind_push_array_for(L, (size_t)n);
+static void make_array(struct reader *r, int base, int n) {
+  lua_State *L = r->L;
+  lua_createtable(L, n, 0);
+  lua_rawgeti(L, r->kept, AT_ARRAY);
+  lua_setmetatable(L, -2);
   lua_insert(L, base + 1);
   for (int i = n; i >= 1; i--)
     lua_rawseti(L, base + 1, i);
@@ -129,13 +189,13 @@ static bool read_array(struct reader *r) {
       if (n > GATHERED)
         lua_rawseti(L, base + 1, n);
       else if (n == GATHERED)
-        make_array(L, base, GATHERED);
+        make_array(r, base, GATHERED);
     } while (take(r, ','));
     if (!take(r, ']'))
       return false;
   }
   if (n < GATHERED)
-    make_array(L, base, (int)n);
+    make_array(r, base, (int)n);
   return true;
 }
 
@@ -146,11 +206,13 @@ static void push_memory(lua_State *L, struct reader *r) {
     lua_pop(L, 1);
     r->memory = lua_newuserdatauv(L, sizeof *r->memory, 1);
     *r->memory = (struct memory){0};
-    lua_createtable(L, KEY_SLOTS + SHAPE_SLOTS, 0);
-    for (int i = 1; i <= KEY_SLOTS + SHAPE_SLOTS; i++) {
+    lua_createtable(L, KEPT, 0);
+    for (int i = 1; i < KEPT; i++) {
       lua_pushboolean(L, 0);
       lua_rawseti(L, -2, i);
     }
+    bind_push_array_type(L);
+    lua_rawseti(L, -2, AT_ARRAY);
     lua_setiuservalue(L, -2, 1);
     lua_pushvalue(L, -1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &memory_key);
@@ -161,29 +223,21 @@ static void push_memory(lua_State *L, struct reader *r) {
   r->kept = lua_gettop(L);
 }
 
-/* Behind its opening quote; pushes it and says where its bytes are, NULL for one that may have been
- * made twice. */
-static bool read_key(struct reader *r, const char **address) {
-  const char *end = json_plain_run(r->cur, r->end);
-  size_t len = (size_t)(end - r->cur);
+/* Behind its opening quote; pushes it and says where its bytes are (NULL for one that may have been
+ * made twice) and in which slot. */
+static bool read_key(struct reader *r, const char **address, size_t *slot) {
+  const char *s = r->cur, *end = json_plain_run(s, r->end);
+  size_t len = (size_t)(end - s);
   *address = NULL;
-  if (end == r->end || *end != '"' || len == 0 || len > KEY_MAX)
+  if (end == r->end || *end != '"' || len == 0 || len > SHORT_MAX)
     return read_string(r);
-  const unsigned char *u = (const unsigned char *)r->cur;
-  size_t slot = (len * 7 + u[0] + (size_t)3 * u[len / 2] + (size_t)5 * u[len - 1]) % KEY_SLOTS;
-  if (r->memory->keys[slot].len == len && memcmp(r->memory->keys[slot].bytes, u, len) == 0) {
-    lua_rawgeti(r->L, r->kept, (lua_Integer)slot + 1);
-  } else {
-    lua_pushlstring(r->L, r->cur, len);
-    lua_pushvalue(r->L, -1);
-    lua_rawseti(r->L, r->kept, (lua_Integer)slot + 1);
-    r->memory->keys[slot].bytes = lua_tostring(r->L, -1);
-    r->memory->keys[slot].len = len;
-  }
-  *address = r->memory->keys[slot].bytes;
+  *slot = push_short(r, s, len, 0, KEY_SLOTS);
+  *address = r->memory->strings[*slot].bytes;
   r->cur = end + 1;
   return true;
 }
+
+/* ---- shapes ---- */
 
 /* The place of these keys among the shapes: theirs, or the one that becomes theirs. */
 static size_t shape_slot(const struct entries *e) {
@@ -193,54 +247,83 @@ static size_t shape_slot(const struct entries *e) {
   return mix % SHAPE_SLOTS;
 }
 
-static bool is_shape(const struct reader *r, size_t slot, const struct entries *e) {
-  if (r->memory->shapes[slot].n != e->n)
+static bool is_shape(const struct shape *s, const struct entries *e) {
+  if (s->n != e->n)
     return false;
   for (lua_Integer i = 0; i < e->n; i++)
-    if (r->memory->shapes[slot].keys[i] != e->address[i])
+    if (s->keys[i] != e->address[i])
       return false;
   return true;
 }
 
-/* Pushes a list of the gathered keys; remembers it where that can be. */
-static void push_order(struct reader *r, const struct entries *e, bool complete) {
-  lua_State *L = r->L;
-  bool known = complete;
-  for (lua_Integer i = 0; i < e->n; i++)
-    known = known && e->address[i];
-  size_t slot = known ? shape_slot(e) : 0;
-  if (known && is_shape(r, slot, e)) {
-    lua_rawgeti(L, r->kept, (lua_Integer)(KEY_SLOTS + slot) + 1);
-    return;
-  }
-  lua_createtable(L, (int)e->n, known ? 1 : 0);
+/* Pushes a list of the gathered keys. */
+static void push_keys(lua_State *L, const struct entries *e) {
+  lua_createtable(L, (int)e->n, 0);
   for (lua_Integer i = 1; i <= e->n; i++) {
     lua_pushvalue(L, e->base + 2 * (int)i - 1);
     lua_rawseti(L, -2, i);
   }
-  if (!known)
-    return;
-  bind_share_order(L);
-  r->memory->shapes[slot].n = 0; /* the list of before goes: its strings may */
-  lua_pushvalue(L, -1);
-  lua_rawseti(L, r->kept, (lua_Integer)(KEY_SLOTS + slot) + 1);
-  memcpy(r->memory->shapes[slot].keys, e->address, sizeof e->address);
-  r->memory->shapes[slot].n = (int)e->n;
 }
 
-/* Makes the object of the gathered keys and values; behind it comes the list of its keys. */
-static void make_object(struct reader *r, const struct entries *e, bool complete) {
+/* Objects with these keys have come twice: they get a type. */
+static void learn_shape(struct reader *r, struct shape *s, size_t slot, const struct entries *e) {
   lua_State *L = r->L;
-  bind_push_object_for(L, e->n ? (size_t)e->n + 1 : 0);
-  push_order(r, e, complete);
-  lua_rotate(L, e->base + 1, 2);
+  push_keys(L, e);
+  bind_push_object_type(L);
+  lua_rawseti(L, r->kept, (lua_Integer)(AT_TYPES + slot));
+  lua_rawseti(L, r->kept, (lua_Integer)(AT_ORDERS + slot));
+  memcpy(s->lens, e->lens, sizeof e->lens);
+  s->known = true;
+}
+
+/* Pushes the type of objects with the gathered keys, when they have one. */
+static bool push_shape(struct reader *r, const struct entries *e) {
+  for (lua_Integer i = 0; i < e->n; i++)
+    if (!e->address[i])
+      return false;
+  size_t slot = shape_slot(e);
+  struct shape *s = &r->memory->shapes[slot];
+  if (!is_shape(s, e)) {
+    s->n = 0;
+    memcpy(s->keys, e->address, sizeof e->address);
+    s->n = (int)e->n;
+    s->known = false;
+    s->serial = ++r->memory->serial;
+    return false;
+  }
+  if (!s->known)
+    learn_shape(r, s, slot, e);
+  r->memory->begins[e->first] = (uint8_t)(slot + 1);
+  lua_rawgeti(r->L, r->kept, (lua_Integer)(AT_TYPES + slot));
+  return true;
+}
+
+/* Makes the object of the gathered keys and values. One without a shape gets `made`: behind it
+ * comes the list of its keys. */
+static void make_object(struct reader *r, struct entries *e, bool complete) {
+  lua_State *L = r->L;
+  bool shaped = e->n && complete && push_shape(r, e);
+  if (shaped) {
+    lua_createtable(L, 0, (int)e->n);
+    lua_insert(L, -2);
+    lua_setmetatable(L, -2);
+  } else {
+    bind_push_object_for(L, e->n ? (size_t)e->n + 1 : 0);
+  }
+  if (!shaped && e->n) {
+    push_keys(L, e);
+    e->made = true;
+    lua_rotate(L, e->base + 1, 2);
+  } else {
+    lua_insert(L, e->base + 1);
+  }
   for (lua_Integer i = e->n; i >= 1; i--) /* from the last pair on, which is on top */
     lua_rawset(L, e->base + 1);
 }
 
 /* Whether the key on top, the n-th, is none of those before. */
 static bool is_new_key(lua_State *L, const struct entries *e, const char *address) {
-  if (e->n >= GATHERED) {
+  if (e->made) {
     lua_pushvalue(L, -1);
     bool is_new = lua_rawget(L, e->base + 1) == LUA_TNIL;
     lua_pop(L, 1);
@@ -273,14 +356,78 @@ static bool leave_out(struct left_out *out, const char *key, size_t len) {
   return true;
 }
 
+/* ---- objects taken for one of a known shape ---- */
+
+/* With the first key on top: makes the table if objects that begin so are expected to have a shape.
+ */
+static void expect_shape(struct reader *r, struct entries *e, size_t slot) {
+  lua_State *L = r->L;
+  size_t shape = r->memory->begins[slot];
+  e->first = slot;
+  if (!shape || r->memory->shapes[shape - 1].keys[0] != r->memory->strings[slot].bytes)
+    return;
+  e->shape = &r->memory->shapes[shape - 1];
+  e->serial = e->shape->serial;
+  e->expected = e->shape->n;
+  e->made = true;
+  lua_createtable(L, 0, e->expected);
+  lua_rawgeti(L, r->kept, (lua_Integer)(AT_ORDERS + shape - 1));
+  lua_rotate(L, e->base + 1, 2);
+}
+
+/* It is not of that shape. The list of keys at base + 2 becomes one of its own. */
+static void leave_shape(struct reader *r, struct entries *e) {
+  lua_State *L = r->L;
+  e->shape = NULL;
+  r->memory->begins[e->first] = 0;
+  lua_createtable(L, (int)e->n + 4, 0);
+  for (lua_Integer i = 1; i <= e->n; i++) {
+    lua_rawgeti(L, e->base + 2, i);
+    lua_rawseti(L, -2, i);
+  }
+  lua_replace(L, e->base + 2);
+  lua_pushvalue(L, e->base + 1);
+  bind_make_object(L);
+  lua_pop(L, 1);
+}
+
+/* Pushes the shape's next key if it is what follows, without its opening quote. A shape's slot may
+ * have been given away by an object inside this one. */
+static bool read_expected(struct reader *r, struct entries *e) {
+  const struct shape *s = e->shape;
+  if (!s || s->serial != e->serial || e->n == e->expected)
+    return false;
+  size_t len = s->lens[e->n];
+  if ((size_t)(r->end - r->cur) <= len || memcmp(r->cur, s->keys[e->n], len) != 0 ||
+      r->cur[len] != '"')
+    return false;
+  r->cur += len + 1;
+  lua_rawgeti(r->L, e->base + 2, e->n + 1);
+  return true;
+}
+
+/* Behind its opening quote; pushes a key that the object has not yet. */
+static bool read_new_key(struct reader *r, struct entries *e, const char **address) {
+  size_t slot = 0;
+  if (read_expected(r, e))
+    return true;
+  if (e->shape)
+    leave_shape(r, e);
+  if (!read_key(r, address, &slot) || !is_new_key(r->L, e, *address))
+    return false;
+  if (e->n == 0 && !e->out.n && !e->made && *address)
+    expect_shape(r, e, slot);
+  return true;
+}
+
 /* A key and its value, unless the value is null and left out. */
 static bool read_entry(struct reader *r, struct entries *e) {
   lua_State *L = r->L;
-  const char *address;
+  const char *address = NULL;
   if (!take(r, '"'))
     return false;
   const char *key = r->cur;
-  if (!read_key(r, &address) || !is_new_key(L, e, address))
+  if (!read_new_key(r, e, &address))
     return false;
   size_t len = (size_t)(r->cur - key) - 1;
   if ((e->out.n && was_left_out(&e->out, key, len)) || !take(r, ':') || !read_any(r))
@@ -289,23 +436,46 @@ static bool read_entry(struct reader *r, struct entries *e) {
     lua_pop(L, 2);
     return leave_out(&e->out, key, len);
   }
-  if (e->n < GATHERED)
-    e->address[e->n] = address;
-  if (++e->n > GATHERED) {
-    lua_pushvalue(L, -2);
-    lua_rawseti(L, e->base + 2, e->n);
+  if (e->made) {
+    if (!e->shape) {
+      lua_pushvalue(L, -2);
+      lua_rawseti(L, e->base + 2, e->n + 1);
+    }
     lua_rawset(L, e->base + 1);
-  } else if (e->n == GATHERED) {
-    make_object(r, e, false);
+    e->n++;
+    return true;
   }
+  e->address[e->n] = address;
+  e->lens[e->n] = len;
+  if (++e->n == GATHERED)
+    make_object(r, e, false);
   return true;
 }
 
-static bool read_object(struct reader *r) {
+/* The object is whole: leaves it alone at base + 1. */
+static void end_object(struct reader *r, struct entries *e) {
   lua_State *L = r->L;
+  if (!e->made)
+    make_object(r, e, true);
+  if (e->shape && e->n == e->expected && e->shape->serial == e->serial) {
+    lua_rawgeti(L, r->kept, AT_TYPES + (e->shape - r->memory->shapes));
+    lua_setmetatable(L, e->base + 1);
+    lua_settop(L, e->base + 1);
+    return;
+  }
+  if (e->shape)
+    leave_shape(r, e);
+  if (e->made)
+    lua_rawsetp(L, e->base + 1, bind_json_order());
+}
+
+static bool read_object(struct reader *r) {
   struct entries e;
-  e.base = lua_gettop(L);
+  e.base = lua_gettop(r->L);
   e.n = 0;
+  e.made = false;
+  e.shape = NULL;
+  e.first = 0;
   e.out.n = 0;
   if (!take(r, '}')) {
     do {
@@ -315,12 +485,7 @@ static bool read_object(struct reader *r) {
     if (!take(r, '}'))
       return false;
   }
-  if (e.n < GATHERED)
-    make_object(r, &e, true);
-  if (e.n)
-    lua_rawsetp(L, e.base + 1, bind_json_order());
-  else
-    lua_pop(L, 1);
+  end_object(r, &e);
   return true;
 }
 

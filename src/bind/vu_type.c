@@ -216,16 +216,17 @@ static MAY_RAISE NORETURN void unknown_field(lua_State *L) {
              near ? "'?)" : "");
 }
 
-static int vu_index(lua_State *L) { /* upvalue: the methods */
+static int vu_index(lua_State *L) { /* upvalue: the methods, and the fields as addresses */
+  lua_settop(L, 2);
   lua_pushvalue(L, 2);
-  if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL)
+  int type = lua_rawget(L, lua_upvalueindex(1));
+  if (type == LUA_TFUNCTION)
     return 1;
   struct vu *vu = bind_check_vu(L, 1);
-  const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
-  for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-    if (strcmp(fields[i].name, name) == 0)
-      return fields[i].push(L, vu);
-  unknown_field(L);
+  if (type == LUA_TNIL)
+    unknown_field(L);
+  const struct field *field = lua_touserdata(L, 3);
+  return field->push(L, vu);
 }
 
 void vu_refuse_self(lua_State *L) {
@@ -276,6 +277,10 @@ void bind_vu_open(lua_State *L) {
   bind_new_type(L, VU_TYPE, vu_meta, NULL);
   luaL_getmetatable(L, VU_TYPE);
   luaL_newlib(L, methods);
+  for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+    lua_pushlightuserdata(L, (void *)&fields[i]);
+    lua_setfield(L, -2, fields[i].name);
+  }
   lua_pushcclosure(L, vu_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);

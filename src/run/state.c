@@ -16,6 +16,7 @@
 #define HOOK_COUNT 20000        /* instructions between two looks at the clock: some 0.2 ms */
 #define HOOK_COUNT_STOPPED 100  /* once stopped: what __close and handlers may still do */
 #define WALL_NS (30 * NS_PER_S) /* on the clock, whatever CPU time was used */
+#define SHORT_NS NS_PER_MS      /* of a stay, before its CPU time is asked for */
 #define GAP_NS NS_PER_S         /* between two looks: more than that, and the process stood still */
 #define LIVE_FLOOR ((size_t)1 << 20)
 #define STEP_SIZE_LOG2 9    /* of one collector step: some 50 to 100 µs */
@@ -178,11 +179,15 @@ bool state_must_stop(struct state *s) {
   return s->stopped || (s->running && s->running->stop.error != SAMPLE_OK);
 }
 
-/* The next frame of the script's own code from *level on. */
+/* The next frame of the script's own code from *level on, with its source and line. Each time a
+ * user waits this is asked for, so no more is looked up than decides. */
 static bool next_frame(lua_State *from, int *level, lua_Debug *ar) {
   while (lua_getstack(from, (*level)++, ar)) {
-    lua_getinfo(from, "Slnt", ar);
-    if (ar->currentline > 0 && strncmp(ar->source, "@perigee/", 9) != 0)
+    lua_getinfo(from, "l", ar);
+    if (ar->currentline <= 0)
+      continue;
+    lua_getinfo(from, "S", ar);
+    if (strncmp(ar->source, "@perigee/", 9) != 0)
       return true;
   }
   return false;
@@ -197,6 +202,7 @@ void state_add_frames(lua_State *L, lua_State *from, int level, bool always) {
     return;
   luaL_checkstack(L, 6, "traceback");
   for (int shown = 0; shown < 12 && next_frame(from, &level, &ar); shown++) {
+    lua_getinfo(from, "n", &ar);
     lua_pushfstring(L, "\n  at %s:%d", ar.short_src, ar.currentline);
     if (*ar.what == 'm')
       lua_pushliteral(L, " (main chunk)");
@@ -227,9 +233,9 @@ static void keep_line(lua_State *L, lua_Debug *ar, struct state *s) {
   }
 }
 
-/* Asking for the CPU time is a system call: once in each stay that is long enough for the hook, and
- * then only when the clock says that it may be over. As the last resort the clock alone decides,
- * but it does not count while the process stands still. */
+/* Asking for the CPU time is a system call: once in each stay that is not short, and then only when
+ * the clock says that it may be over. As the last resort the clock alone decides, but it does not
+ * count while the process stands still. */
 static bool ran_away(struct state *s, uint64_t *ran_ns, uint64_t *cpu_ns) {
   uint64_t now = loop_refresh(s->options.loop), limit = s->options.runaway_ns;
   if (now - s->looked_ns > GAP_NS)
@@ -237,6 +243,8 @@ static bool ran_away(struct state *s, uint64_t *ran_ns, uint64_t *cpu_ns) {
   s->looked_ns = now;
   *ran_ns = now - s->entered_ns;
   *cpu_ns = 0;
+  if (*ran_ns < limit && *ran_ns < SHORT_NS)
+    return false;
   if (!s->entered_cpu_ns)
     s->entered_cpu_ns = clock_thread_cpu_ns();
   if (*ran_ns < limit)
