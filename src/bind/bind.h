@@ -77,7 +77,8 @@ MAY_RAISE size_t bind_push_sorted_keys(lua_State *L, int index);
 struct bind_entry {
   const char *key; /* lives as long as the table holds it */
   size_t len;
-  int at; /* the value's place on the stack */
+  uint64_t head; /* its first bytes, for comparing */
+  int at;        /* the value's place on the stack */
 };
 MAY_RAISE int bind_sorted_entries(lua_State *L, int index, struct bind_entry *entries, int max);
 /* Replaces the key on top by the next one of the table in that order (nil: the first); pops it and

@@ -18,36 +18,38 @@
 
 static bool write_any(lua_State *L, int index, struct buf *b, int depth);
 
+/* The first bytes as a number that orders as they do. */
+static uint64_t head_of(const char *key, size_t len) {
+  uint64_t head = 0;
+  memcpy(&head, key, len < 8 ? len : 8);
+  return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(head) : head;
+}
+
 static bool comes_before(const struct bind_entry *a, const struct bind_entry *b) {
+  if (a->head != b->head)
+    return a->head < b->head;
   int order = memcmp(a->key, b->key, a->len < b->len ? a->len : b->len);
   return order ? order < 0 : a->len < b->len;
 }
 
+/* The keys are 1..n and nothing else: that is seen while they are written, as a list's come in
+ * order. Those that do not go the long way. */
 static bool write_list(lua_State *L, int index, lua_Integer n, struct buf *b, int depth) {
   lua_Integer seen = 0;
-  lua_pushnil(L);
-  while (lua_next(L, index)) { /* are the keys 1..n, and nothing else? */
-    lua_pop(L, 1);
-    if (!lua_isinteger(L, -1) || lua_tointeger(L, -1) < 1 || lua_tointeger(L, -1) > n) {
-      lua_pop(L, 1);
-      return false;
-    }
-    seen++;
-  }
-  if (seen != n)
-    return false;
+  int value = lua_gettop(L) + 2;
   buf_putc(b, '[');
-  for (lua_Integer i = 1; i <= n; i++) {
-    if (i > 1)
-      buf_putc(b, ',');
-    lua_rawgeti(L, index, i);
-    bool ok = write_any(L, lua_gettop(L), b, depth);
-    lua_pop(L, 1);
-    if (!ok)
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    if (!lua_isinteger(L, -2) || lua_tointeger(L, -2) != ++seen)
       return false;
+    if (seen > 1)
+      buf_putc(b, ',');
+    if (!write_any(L, value, b, depth))
+      return false;
+    lua_pop(L, 1);
   }
   buf_putc(b, ']');
-  return true;
+  return seen == n;
 }
 
 int bind_sorted_entries(lua_State *L, int index, struct bind_entry *entries, int max) {
@@ -62,6 +64,7 @@ int bind_sorted_entries(lua_State *L, int index, struct bind_entry *entries, int
       return -1;
     struct bind_entry e = {.at = lua_gettop(L)};
     e.key = lua_tolstring(L, -2, &e.len);
+    e.head = head_of(e.key, e.len);
     int i = n++;
     for (; i > 0 && comes_before(&e, &entries[i - 1]); i--)
       entries[i] = entries[i - 1];

@@ -1,7 +1,8 @@
 /* vu_http.c: vu:http and vu:try_http: options in, a request on its way, the reply as a table.
  *
- * The request lives in a userdata on the waiting coroutine's stack: whatever ends the coroutine
- * ends the request, and what it borrows (path, body) is on that stack too. */
+ * The request lives in a userdata of its user's, which is used again for the next one; what it
+ * borrows (path, body) is on the waiting coroutine's stack. Whatever ends the user's coroutine ends
+ * the request. */
 #include <lauxlib.h>
 #include <math.h>
 #include <stdlib.h>
@@ -70,12 +71,17 @@ static const char *const option_names[N_OPTIONS] = {
 enum { AT_VU = 1, AT_OPTIONS = 2, AT_OP = 3, AT_SLOTS = 4, AT_TOP = AT_SLOTS + N_OPTIONS };
 #define SLOT(option) (AT_SLOTS + (int)(option))
 
+#define OP_VALUE 4       /* the user value that holds it */
+#define SPARE_BYTES 1024 /* larger buffers are not kept for the user's next request */
+
 struct http_op {
   struct http_request request;
-  struct vu *vu;
+  struct vu *vu; /* NULL: nothing is in it */
   struct buf headers;
+  struct blob *json;            /* the body, when it is made of a table */
   size_t replica;               /* NO_REPLICA = none */
   bool running, counted, tries; /* counted: in flight at the router; tries: failures are values */
+  bool has_type;                /* the headers hold a content-type */
 };
 
 static void end_op(struct http_op *op) {
@@ -84,36 +90,70 @@ static void end_op(struct http_op *op) {
   op->counted = op->running = false;
 }
 
-static void free_op(struct http_op *op, enum sample_error error) {
+static void stop_op(struct http_op *op, enum sample_error error) {
   if (op->running) {
     http_request_cancel(&op->request, error);
     end_op(op);
   }
-  http_request_free(&op->request);
   sample_free(op->request.sample); /* never started */
   op->request.sample = NULL;
-  buf_free(&op->headers);
+  blob_unref(op->json);
+  op->json = NULL;
+  op->vu = NULL;
+}
+
+static void keep_small(struct buf *b) {
+  if (b->cap > SPARE_BYTES)
+    buf_free(b);
+}
+
+/* Nothing is borrowed any more, and not much memory kept. */
+static void clear_op(struct http_op *op) {
+  stop_op(op, SAMPLE_CANCELLED);
+  keep_small(&op->headers);
+  keep_small(&op->request.response_headers);
+  keep_small(&op->request.body);
+  http_request_end_stream(&op->request);
 }
 
 static int op_gc(lua_State *L) {
   struct http_op *op = luaL_checkudata(L, 1, OP_TYPE);
-  if (op->vu)
-    free_op(op, SAMPLE_CANCELLED);
-  op->vu = NULL;
+  stop_op(op, SAMPLE_CANCELLED);
+  http_request_free(&op->request);
+  buf_free(&op->headers);
   return 0;
 }
 
-static MAY_RAISE struct http_op *push_op(lua_State *L, struct vu *vu) {
+static MAY_RAISE struct http_op *new_op(lua_State *L) {
   static const luaL_Reg meta[] = {{"__gc", op_gc}, {"__close", op_gc}, {NULL, NULL}};
   bind_new_type(L, OP_TYPE, meta, NULL);
   struct http_op *op = lua_newuserdatauv(L, sizeof *op, 0);
-  op->vu = NULL;
-  bind_set_type(L, OP_TYPE);
   http_request_init(&op->request);
-  op->request.user = op;
   buf_init(&op->headers, BUF_MAX_OWN);
-  op->replica = NO_REPLICA;
+  op->vu = NULL;
+  op->json = NULL;
   op->running = op->counted = false;
+  bind_set_type(L, OP_TYPE);
+  lua_pushvalue(L, -1);
+  lua_setiuservalue(L, AT_VU, OP_VALUE);
+  return op;
+}
+
+/* What an error left in it goes now. */
+static MAY_RAISE struct http_op *push_op(lua_State *L, struct vu *vu) {
+  struct http_op *op;
+  if (lua_getiuservalue(L, AT_VU, OP_VALUE) == LUA_TUSERDATA) {
+    op = lua_touserdata(L, -1);
+    stop_op(op, SAMPLE_CANCELLED);
+    http_request_reset(&op->request);
+    buf_reset(&op->headers);
+  } else {
+    lua_pop(L, 1);
+    op = new_op(L);
+  }
+  op->request.user = op;
+  op->replica = NO_REPLICA;
+  op->has_type = false;
   op->vu = vu;
   return op;
 }
@@ -294,21 +334,36 @@ static bool has_header(const struct buf *b, size_t upto, const char *name, size_
   return false;
 }
 
-static MAY_RAISE void add_header(lua_State *L, struct buf *b, int key, int value,
+/* The length of the text up to a NUL, a line break or (in a name) a colon. */
+static size_t clean_length(const char *s, bool name) {
+  size_t n = 0;
+  for (unsigned char c; (c = (unsigned char)s[n]) != '\0' && c != '\r' && c != '\n'; n++)
+    if (name && c == ':')
+      break;
+  return n;
+}
+
+static bool is_content_type(const char *name, size_t len) {
+  return len == 12 && strncasecmp(name, "content-type", 12) == 0;
+}
+
+static MAY_RAISE void add_header(lua_State *L, struct http_op *op, int key, int value,
                                  const char *what) {
   if (lua_type(L, key) != LUA_TSTRING || !lua_isstring(L, value))
     bind_raise(L, "%s: headers are pairs name = \"value\"", what);
   size_t name_len, len;
   const char *name = lua_tolstring(L, key, &name_len), *text = lua_tolstring(L, value, &len);
-  if (strcspn(name, "\r\n:") != name_len || strcspn(text, "\r\n") != len)
+  if (clean_length(name, true) != name_len || clean_length(text, false) != len)
     bind_raise(L, "%s: header '%s' holds a line break, colon or NUL where it may not", what, name);
+  struct buf *b = &op->headers;
+  op->has_type = op->has_type || is_content_type(name, name_len);
   buf_put(b, name, name_len);
   buf_put(b, ": ", 2);
   buf_put(b, text, len);
   buf_put(b, "\r\n", 2);
 }
 
-static MAY_RAISE void add_script_headers(lua_State *L, struct buf *b, const char *what) {
+static MAY_RAISE void add_script_headers(lua_State *L, struct http_op *op, const char *what) {
   struct bind_entry entries[MAX_HEADERS];
   if (!lua_istable(L, SLOT(O_HEADERS)))
     bind_raise(L, "%s: headers must be a table of names and values, got %s", what,
@@ -316,7 +371,7 @@ static MAY_RAISE void add_script_headers(lua_State *L, struct buf *b, const char
   int top = lua_gettop(L);
   int quick = bind_sorted_entries(L, SLOT(O_HEADERS), entries, MAX_HEADERS);
   for (int i = 0; i < quick; i++)
-    add_header(L, b, entries[i].at - 1, entries[i].at, what);
+    add_header(L, op, entries[i].at - 1, entries[i].at, what);
   lua_settop(L, top);
   if (quick >= 0)
     return;
@@ -326,7 +381,7 @@ static MAY_RAISE void add_script_headers(lua_State *L, struct buf *b, const char
     lua_rawgeti(L, top + 1, i);
     lua_pushvalue(L, -1);
     lua_gettable(L, SLOT(O_HEADERS));
-    add_header(L, b, top + 2, top + 3, what);
+    add_header(L, op, top + 2, top + 3, what);
     lua_pop(L, 2);
   }
   lua_pop(L, 1);
@@ -337,19 +392,21 @@ static MAY_RAISE void add_script_headers(lua_State *L, struct buf *b, const char
 static MAY_RAISE void read_headers(lua_State *L, struct http_op *op, const char *what) {
   struct buf *b = &op->headers;
   if (given(L, O_HEADERS))
-    add_script_headers(L, b, what);
+    add_script_headers(L, op, what);
   const struct fleet *f = op->vu->state->options.fleet;
   const char *p = f && f->headers && !given(L, O_URL) ? f->headers : "";
   size_t own = b->len;
   for (const char *end; (end = strstr(p, "\r\n")); p = end + 2)
-    if (!has_header(b, own, p, strcspn(p, ":")))
+    if (!has_header(b, own, p, strcspn(p, ":"))) {
+      op->has_type = op->has_type || is_content_type(p, strcspn(p, ":"));
       buf_put(b, p, (size_t)(end + 2 - p));
-  if ((given(L, O_BODY) || given(L, O_JSON)) && !has_header(b, b->len, "content-type", 12))
+    }
+  if (!op->has_type && (given(L, O_BODY) || given(L, O_JSON)))
     buf_puts(b, "Content-Type: application/json\r\n");
   op->request.headers = b->len ? b->data : NULL;
 }
 
-/* The body userdata takes the slot of what it was made of. */
+/* A body userdata takes the slot of what it was made of. */
 static MAY_RAISE void read_body(lua_State *L, struct http_op *op, const char *what) {
   struct http_request *r = &op->request;
   if (given(L, O_BODY) && given(L, O_JSON))
@@ -361,6 +418,14 @@ static MAY_RAISE void read_body(lua_State *L, struct http_op *op, const char *wh
     return;
   if (o == O_JSON && !lua_istable(L, SLOT(O_JSON)))
     bind_raise(L, "%s: json must be a table, got %s", what, luaL_typename(L, SLOT(O_JSON)));
+  if (o == O_JSON) {
+    struct buf *b = bind_scratch_buf(L);
+    bind_write_json(L, SLOT(O_JSON), b);
+    op->json = blob_new(b->data, b->len);
+    r->parts = &op->json;
+    r->n_parts = 1;
+    return;
+  }
   struct bind_body *body = bind_check_body(L, SLOT(o));
   lua_replace(L, SLOT(o));
   r->parts = body->parts;
@@ -445,9 +510,7 @@ static int op_resumed(lua_State *L, struct vu *vu) {
   const struct fleet *f = vu->state->options.fleet;
   if (r->error == SAMPLE_OK) {
     vu_push_result(L, r, op->replica != NO_REPLICA ? f->replicas[op->replica].id : NULL);
-    free_op(op, SAMPLE_CANCELLED); /* now, not when the collector comes by */
-    lua_pushnil(L);
-    lua_setmetatable(L, AT_OP); /* which then has nothing to call */
+    clear_op(op);
     return 1;
   }
   vu->root->request_failed = true;
@@ -455,14 +518,14 @@ static int op_resumed(lua_State *L, struct vu *vu) {
     vu_push_failure(L, r->error, r->detail);
     vu_push_response(L, r);
     lua_setfield(L, -2, "response");
-    free_op(op, SAMPLE_CANCELLED);
+    clear_op(op);
     return lua_error(L);
   }
   lua_pushnil(L);
   lua_pushstring(L, sample_error_name(r->error));
   lua_pushstring(L, r->detail);
   vu_push_response(L, r);
-  free_op(op, SAMPLE_CANCELLED);
+  clear_op(op);
   return 4;
 }
 

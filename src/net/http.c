@@ -132,13 +132,35 @@ void http_request_init(struct http_request *r) {
   buf_init(&r->body, MAX_BODY_DEFAULT);
 }
 
+void http_request_reset(struct http_request *r) {
+  assert(!r->exchange);
+  r->target = NULL;
+  r->method = "GET";
+  r->path = "/";
+  r->headers = NULL;
+  r->parts = NULL;
+  r->n_parts = 0;
+  r->api = OPENAI_NONE;
+  r->expect_stream = r->follow_redirects = r->accept_compressed = false;
+  r->timeouts = (struct http_timeouts){0};
+  r->sched_ns = 0;
+  r->max_body = 0;
+  r->sample = NULL;
+  r->done = NULL;
+}
+
+void http_request_end_stream(struct http_request *r) {
+  if (r->stream.result.api == OPENAI_NONE)
+    return;
+  openai_stream_free(&r->stream);
+  r->stream = (struct openai_stream){0};
+}
+
 void http_request_free(struct http_request *r) {
   assert(!r->exchange);
   buf_free(&r->response_headers);
   buf_free(&r->body);
-  if (r->stream.result.api != OPENAI_NONE)
-    openai_stream_free(&r->stream);
-  r->stream = (struct openai_stream){0};
+  http_request_end_stream(r);
 }
 
 /* A character of a method or a header's name (RFC 9110, token), as bits of ASCII. */
@@ -147,9 +169,8 @@ static bool token_char(unsigned char ch) {
   return ch < 128 && (bits[ch >> 6] >> (ch & 63) & 1);
 }
 
-static bool is_name(const char *line, size_t len, const char *name) {
-  return strlen(name) == len && strncasecmp(line, name, len) == 0;
-}
+#define IS_NAME(line, len, name)                                                                   \
+  ((len) == sizeof(name) - 1 && strncasecmp((line), (name), sizeof(name) - 1) == 0)
 
 /* A control character other than a tab. Eight bytes at a time: this is for every request. */
 static bool has_control(const char *s, size_t len) {
@@ -180,14 +201,14 @@ static int check_header(struct http_exchange *x, const char *line, size_t len, s
   if (has_control(line + n, len - n))
     return err_set(err, ERR_INVALID, "header %.*s: its value holds a control character", (int)n,
                    line);
-  if (is_name(line, n, "content-length") || is_name(line, n, "transfer-encoding"))
+  if (IS_NAME(line, n, "content-length") || IS_NAME(line, n, "transfer-encoding"))
     return err_set(err, ERR_INVALID, "header %.*s: the client writes it, leave it out", (int)n,
                    line);
-  if (is_name(line, n, "host"))
+  if (IS_NAME(line, n, "host"))
     x->has_host = true;
-  else if (is_name(line, n, "accept"))
+  else if (IS_NAME(line, n, "accept"))
     x->has_accept = true;
-  else if (is_name(line, n, "connection"))
+  else if (IS_NAME(line, n, "connection"))
     x->closes = memmem(line + n, len - n, "close", 5) != NULL;
   return 0;
 }

@@ -116,6 +116,11 @@ struct http_request {
 
 /* Fills with zeros and defaults; then set fields. */
 void http_request_init(struct http_request *r);
+/* The same for one that is over: what the caller set, but `user`, goes; the memory of results is
+ * kept for those of the next. */
+void http_request_reset(struct http_request *r);
+/* Frees what an event stream or generation left: it may be much. */
+void http_request_end_stream(struct http_request *r);
 /* Misuse (a method, path or header that is none; Content-Length, which the client writes) fails
  * here with ERR_INVALID, nothing started and the sample still the caller's; everything else ends in
  * `done`, later. An ended request may be started again: its buffers are kept. */

@@ -137,10 +137,10 @@ static void timer_fired(struct loop_timer *timer) {
 }
 
 /* The Lua side of a user: pushes its userdata (pinned). User values: 1 the coroutine, 2 its task, 3
- * its generator. */
+ * its generator, 4 its request. */
 static MAY_RAISE struct vu_handle *push_handle(lua_State *L, lua_State **co) {
   luaL_checkstack(L, 8, "virtual user");
-  struct vu_handle *h = lua_newuserdatauv(L, sizeof *h, 3);
+  struct vu_handle *h = lua_newuserdatauv(L, sizeof *h, VU_USER_VALUES);
   h->vu = NULL;
   luaL_setmetatable(L, VU_TYPE);
   *co = lua_newthread(L);

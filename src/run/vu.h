@@ -109,6 +109,8 @@ struct vu {
   size_t n_picks, cap_picks;
 };
 
+#define VU_USER_VALUES 4 /* of its userdata; see vu.c */
+
 struct vu_start {
   enum vu_kind kind; /* VU_SESSION, VU_SETUP, VU_TEARDOWN */
   uint64_t session;

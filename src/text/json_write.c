@@ -148,10 +148,21 @@ static void write_escape(struct buf *b, unsigned char c) {
     buf_printf(b, "\\u%04x", c);
 }
 
+/* Most strings are plain: quotes and all in one go. */
 void json_write_string(struct buf *b, const char *s, size_t len) {
   const char *p = len ? s : "", *end = p + len, *run = p;
+  p = json_plain_run(p, end);
+  if (p == end && b->data && len + 2 < b->cap - b->len && len + 2 <= b->max - b->len) {
+    char *to = b->data + b->len;
+    to[0] = '"';
+    memcpy(to + 1, run, len);
+    to[len + 1] = '"';
+    to[len + 2] = '\0';
+    b->len += len + 2;
+    return;
+  }
   buf_putc(b, '"');
-  while ((p = json_plain_run(p, end)) < end) {
+  for (; p < end; p = json_plain_run(p, end)) {
     uint32_t cp;
     unsigned n = utf8_decode(p, end, &cp);
     if (n > 1) {
