@@ -45,6 +45,13 @@ int buf_reserve(struct buf *b, size_t len) {
   return make_room(b, len, false);
 }
 
+char *buf_room(struct buf *b, size_t len) {
+  int rc = make_room(b, len, true);
+  assert(rc == 0);
+  (void)rc;
+  return b->data + b->len;
+}
+
 static void append(struct buf *b, const void *data, size_t len) {
   if (len)
     memcpy(b->data + b->len, data, len);

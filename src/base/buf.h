@@ -27,6 +27,9 @@ NODISCARD int buf_add_byte(struct buf *b, char c);
 /* Room for `len` more bytes behind data + b->len; the caller then adds to b->len itself. */
 NODISCARD int buf_reserve(struct buf *b, size_t len);
 
+/* The same where it cannot fail, as with buf_put: where the caller writes. */
+char *buf_room(struct buf *b, size_t len);
+
 /* For buffers whose content we make ourselves: reaching max is a programming error. Inline as far
  * as no memory is needed: rows and bodies are made of many small pieces. */
 void buf_put_more(struct buf *b, const void *data, size_t len); /* buf_put's other half */

@@ -55,6 +55,15 @@ MAY_RAISE void bind_push_array_for(lua_State *L, size_t items);
  * pushes nothing and returns false: json_parse then knows whether and where the text is wrong
  * (bind/luaread.c). The text must stay where it is meanwhile. */
 MAY_RAISE bool bind_read_json(lua_State *L, const char *text, size_t len, bool keep_null);
+/* Strings that come again and again (replies' headers, their names): a state makes few of the same
+ * bytes twice. `kept` is the place on the stack of what bind_known_open pushed. */
+struct bind_known {
+  void *memory;
+  int kept;
+};
+MAY_RAISE void bind_known_open(lua_State *L, struct bind_known *known);
+MAY_RAISE void bind_push_known(lua_State *L, const struct bind_known *known, const char *s,
+                               size_t len);
 /* object[key] = the value on top (popped); appends the key when it is new. */
 MAY_RAISE void bind_object_set(lua_State *L, int index, const char *key, size_t key_len);
 const void *bind_json_order(void);

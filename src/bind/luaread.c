@@ -557,3 +557,17 @@ bool bind_read_json(lua_State *L, const char *text, size_t len, bool keep_null) 
   lua_settop(L, top);
   return false;
 }
+
+void bind_known_open(lua_State *L, struct bind_known *known) {
+  struct reader r;
+  push_memory(L, &r);
+  *known = (struct bind_known){.memory = r.memory, .kept = r.kept};
+}
+
+void bind_push_known(lua_State *L, const struct bind_known *known, const char *s, size_t len) {
+  struct reader r = {.L = L, .memory = known->memory, .kept = known->kept};
+  if (len == 0 || len > SHORT_MAX)
+    lua_pushlstring(L, s, len);
+  else
+    push_short(&r, s, len, KEY_SLOTS, STRING_SLOTS);
+}

@@ -434,9 +434,9 @@ static MAY_RAISE void read_body(lua_State *L, struct http_op *op, const char *wh
 
 /* ---- the row's identity ---- */
 
-static char *copy_option(lua_State *L, enum option o, const char *what) {
-  const char *s = string_option(L, o, what);
-  return s ? mem_strdup(s) : NULL;
+static char *copy_option(lua_State *L, struct sample *s, enum option o, const char *what) {
+  const char *text = string_option(L, o, what);
+  return text ? sample_keep(s, text, strlen(text)) : NULL;
 }
 
 static MAY_RAISE void fill_sample(lua_State *L, struct http_op *op, const char *what) {
@@ -463,11 +463,13 @@ static MAY_RAISE void fill_sample(lua_State *L, struct http_op *op, const char *
     bind_raise(L, "%s: the policy's name has %d bytes, at most %d are kept", what,
                (int)strlen(policy), METRICS_NAME_MAX);
   s->policy = policy ? store_word(o->store, policy) : NULL;
-  s->chosen = copy_option(L, O_CHOSEN, what);
-  s->route_reason = copy_option(L, O_ROUTE_REASON, what);
+  s->chosen = copy_option(L, s, O_CHOSEN, what);
+  s->route_reason = copy_option(L, s, O_ROUTE_REASON, what);
   s->fallback = flag_option(L, O_FALLBACK, what);
-  if (op->replica != NO_REPLICA)
-    s->served = mem_strdup(o->fleet->replicas[op->replica].id);
+  if (op->replica != NO_REPLICA) {
+    const char *id = o->fleet->replicas[op->replica].id;
+    s->served = sample_keep(s, id, strlen(id));
+  }
 }
 
 static MAY_RAISE uint64_t due_time(lua_State *L, const struct vu *vu, const char *what) {

@@ -25,30 +25,61 @@ static MAY_RAISE void set_seconds(lua_State *L, const char *field, uint64_t from
   lua_setfield(L, -2, field);
 }
 
+#define NOTED 16 /* header names that are compared as bytes, not looked up */
+
+struct names {
+  const char *at[NOTED];
+  size_t len[NOTED];
+  int n;
+};
+
+/* Whether the name was not there before, as far as can be seen without a look into the table. */
+static bool is_new_name(struct names *names, const char *name, size_t len) {
+  if (names->n == NOTED)
+    return false;
+  for (int i = 0; i < names->n; i++)
+    if (names->len[i] == len && memcmp(names->at[i], name, len) == 0)
+      return false;
+  names->at[names->n] = name;
+  names->len[names->n++] = len;
+  return true;
+}
+
+/* On top are the table and a name that may be in it: joins the value to what is there. */
+static MAY_RAISE void push_joined(lua_State *L, const char *value, size_t len) {
+  lua_pushvalue(L, -1);
+  if (lua_rawget(L, -3) == LUA_TSTRING) {
+    lua_pushliteral(L, ", ");
+    lua_pushlstring(L, value, len);
+    lua_concat(L, 3);
+  } else {
+    lua_pop(L, 1);
+    lua_pushlstring(L, value, len);
+  }
+}
+
 /* headers: lower-case names; of repeated ones the values are joined with ", ". */
-static MAY_RAISE void set_headers(lua_State *L, const struct http_request *r) {
-  const char *p = r->response_headers.len ? r->response_headers.data : "", *end;
+static MAY_RAISE void set_headers(lua_State *L, const struct http_request *r,
+                                  const struct bind_known *known) {
+  const char *p = r->response_headers.len ? r->response_headers.data : "";
+  const char *stop = p + r->response_headers.len, *end;
+  struct names names = {.n = 0};
   int lines = 0;
-  for (const char *q = p; (q = strchr(q, '\n')); q++)
+  for (const char *q = p; (q = memchr(q, '\n', (size_t)(stop - q))); q++)
     lines++;
   lua_createtable(L, 0, lines);
-  for (; (end = strchr(p, '\n')); p = end + 1) {
+  for (; (end = memchr(p, '\n', (size_t)(stop - p))); p = end + 1) {
     const char *colon = memchr(p, ':', (size_t)(end - p));
     if (!colon)
       continue;
     const char *value = colon + 1;
     while (value < end && *value == ' ')
       value++;
-    lua_pushlstring(L, p, (size_t)(colon - p));
-    lua_pushvalue(L, -1);
-    if (lua_rawget(L, -3) == LUA_TSTRING) {
-      lua_pushliteral(L, ", ");
-      lua_pushlstring(L, value, (size_t)(end - value));
-      lua_concat(L, 3);
-    } else {
-      lua_pop(L, 1);
-      lua_pushlstring(L, value, (size_t)(end - value));
-    }
+    bind_push_known(L, known, p, (size_t)(colon - p));
+    if (is_new_name(&names, p, (size_t)(colon - p)))
+      bind_push_known(L, known, value, (size_t)(end - value));
+    else
+      push_joined(L, value, (size_t)(end - value));
     lua_rawset(L, -3);
   }
   lua_setfield(L, -2, "headers");
@@ -113,32 +144,41 @@ static MAY_RAISE void set_retry_after(lua_State *L, const struct http_request *r
 }
 
 void vu_push_response(lua_State *L, const struct http_request *r) {
-  luaL_checkstack(L, 6, "response");
+  struct bind_known known;
+  luaL_checkstack(L, 10, "response");
+  bind_known_open(L, &known);
   lua_createtable(L, 0, 3);
   if (r->status > 0)
     set_count(L, "status", r->status);
-  set_headers(L, r);
+  set_headers(L, r, &known);
   set_retry_after(L, r);
+  lua_remove(L, known.kept);
 }
 
 void vu_push_result(lua_State *L, const struct http_request *r, const char *replica_id) {
-  luaL_checkstack(L, 10, "result");
-  lua_createtable(L, 0, 12);
+  struct bind_known known;
+  luaL_checkstack(L, 12, "result");
+  bind_known_open(L, &known);
+  lua_createtable(L, 0, r->api != OPENAI_NONE ? 12 : 5);
   lua_pushinteger(L, r->status);
   lua_setfield(L, -2, "status");
-  set_headers(L, r);
+  set_headers(L, r, &known);
   set_seconds(L, "e2e", r->stamp_ns[STAMP_START], r->stamp_ns[STAMP_DONE]);
   size_t len = 0;
   const char *served = http_response_header(r, "x-inference-pod", &len);
   if (!served)
     served = http_response_header(r, "x-backend-id", &len);
-  if (served)
-    lua_pushlstring(L, served, len);
-  else
-    lua_pushstring(L, replica_id);
-  lua_setfield(L, -2, "served");
+  if (!served && replica_id) {
+    served = replica_id;
+    len = strlen(replica_id);
+  }
+  if (served) {
+    bind_push_known(L, &known, served, len);
+    lua_setfield(L, -2, "served");
+  }
   if (r->api != OPENAI_NONE)
     set_generation(L, r);
   else
     set_buf(L, "body", &r->body);
+  lua_remove(L, known.kept);
 }

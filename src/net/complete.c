@@ -137,7 +137,7 @@ static void fill_stream(struct sample *s, struct http_exchange *x) {
   s->coalesced_bound_ns = x->coalesced_bound_ns;
   if (result->n_choices && result->choices[0].finish_reason.len)
     s->finish_reason =
-        mem_strndup(result->choices[0].finish_reason.data, result->choices[0].finish_reason.len);
+        sample_keep(s, result->choices[0].finish_reason.data, result->choices[0].finish_reason.len);
   s->prompt_tokens = count(&result->usage, result->usage.prompt);
   s->output_tokens = count(&result->usage, result->usage.completion);
   s->reasoning_tokens = count(&result->usage, result->usage.reasoning);
@@ -156,21 +156,24 @@ static void fill_stream(struct sample *s, struct http_exchange *x) {
   s->output_hash = hash_output(result);
 }
 
-/* A header's value as a string of its own; NULL when the reply has none of the names. */
-static char *header_of(const struct http_request *r, const char *name, const char *fallback) {
+/* A header's value as a string of the sample's; NULL when the reply has none of the names. */
+static char *header_of(struct sample *s, const struct http_request *r, const char *name,
+                       const char *fallback) {
   size_t len = 0;
   const char *value = http_response_header(r, name, &len);
   if (!value)
     value = http_response_header(r, fallback, &len);
-  return value && len ? mem_strndup(value, len) : NULL;
+  return value && len ? sample_keep(s, value, len) : NULL;
 }
 
-static char *url_of(const struct http_exchange *x) {
-  struct buf b;
-  buf_init(&b, BUF_MAX_OWN);
-  buf_puts(&b, x->target->base);
-  buf_put(&b, x->request->path, strcspn(x->request->path, "?"));
-  return buf_take(&b, NULL);
+static char *url_of(struct sample *s, const struct http_exchange *x) {
+  const char *base = x->target->base, *path = x->request->path;
+  size_t base_len = strlen(base), path_len = strcspn(path, "?");
+  char *url = sample_room(s, base_len + path_len);
+  memcpy(url, base, base_len);
+  memcpy(url + base_len, path, path_len);
+  url[base_len + path_len] = '\0';
+  return url;
 }
 
 static const char *constant_method(const char *method) {
@@ -197,20 +200,20 @@ void http_complete_sample(struct http_exchange *x) {
   s->status = r->status;
   s->error = r->error;
   if (r->detail[0]) {
-    mem_free(s->error_detail);
-    s->error_detail = mem_strdup(r->detail);
+    sample_drop(s, s->error_detail);
+    s->error_detail = sample_keep(s, r->detail, strlen(r->detail));
   }
   s->reused_connection = r->reused_connection;
   s->reconnects = r->reconnects;
   s->bytes_sent = x->bytes_sent;
   s->bytes_received = x->bytes_received;
   s->method = constant_method(r->method);
-  mem_free(s->url);
-  s->url = url_of(x);
+  sample_drop(s, s->url);
+  s->url = url_of(s, x);
   s->is_generation = r->api != OPENAI_NONE;
   s->stream_asked = s->is_generation && r->expect_stream;
   if (!s->served) /* a gateway chose; a replica that we chose goes by the name it has here */
-    s->served = header_of(r, "x-inference-pod", "x-backend-id");
+    s->served = header_of(s, r, "x-inference-pod", "x-backend-id");
   if (s->is_generation)
     fill_stream(s, x);
   if (x->client->options.recorder)

@@ -5,6 +5,7 @@
  * that thread. Field order is DESIGN.md's; src/out/ROW.md explains each field. */
 #include "out/sample.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -32,18 +33,6 @@ static const char *const error_names[SAMPLE_ERROR_COUNT] = {
     [SAMPLE_BAD_JSON] = "bad_json",
     [SAMPLE_NO_VISIBLE_OUTPUT] = "no_visible_output",
     [SAMPLE_SCRIPT] = "script",
-};
-
-static const char *const stamp_names[STAMP_COUNT] = {
-    [STAMP_SCHED] = "sched",
-    [STAMP_START] = "start",
-    [STAMP_CONNECTED] = "connected",
-    [STAMP_SENT] = "sent",
-    [STAMP_HEADERS] = "headers",
-    [STAMP_FIRST_BYTE] = "first_byte",
-    [STAMP_FIRST_TOKEN] = "first_token",
-    [STAMP_LAST_TOKEN] = "last_token",
-    [STAMP_DONE] = "done",
 };
 
 static const char *const cached_names[] = {
@@ -81,7 +70,8 @@ int64_t sample_cached_tokens(const struct sample *s) {
 }
 
 struct sample *sample_new(void) {
-  struct sample *s = MEM_NEW(struct sample);
+  struct sample *s = mem_alloc(sizeof *s);
+  memset(s, 0, offsetof(struct sample, small));
   s->parent = -1;
   for (int i = 0; i < STAMP_COUNT; i++)
     s->t[i] = SAMPLE_NEVER;
@@ -94,279 +84,362 @@ struct sample *sample_new(void) {
   return s;
 }
 
+char *sample_room(struct sample *s, size_t len) {
+  if (len >= sizeof s->small - s->small_used)
+    return mem_alloc(len + 1);
+  char *room = s->small + s->small_used;
+  s->small_used += len + 1;
+  return room;
+}
+
+char *sample_keep(struct sample *s, const char *text, size_t len) {
+  char *copy = sample_room(s, len);
+  if (len)
+    memcpy(copy, text, len);
+  copy[len] = '\0';
+  return copy;
+}
+
+void sample_drop(const struct sample *s, char *text) {
+  if ((uintptr_t)text - (uintptr_t)s->small >= sizeof s->small)
+    mem_free(text);
+}
+
 void sample_free(struct sample *s) {
   if (!s)
     return;
-  mem_free(s->tags);
-  mem_free(s->error_detail);
-  mem_free(s->url);
-  mem_free(s->finish_reason);
+  char *const texts[] = {s->tags,   s->error_detail, s->url,    s->finish_reason,
+                         s->server, s->chosen,       s->served, s->route_reason};
+  for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+    sample_drop(s, texts[i]);
   mem_free(s->gaps_ns);
   mem_free(s->gap_tokens);
-  mem_free(s->server);
-  mem_free(s->chosen);
-  mem_free(s->served);
-  mem_free(s->route_reason);
   mem_free(s);
 }
 
 /* ---- the row ---- */
 
-#define KEY(b, name) buf_put((b), ",\"" name "\":", sizeof(",\"" name "\":") - 1)
-#define LITERAL(b, text) buf_put((b), (text), sizeof(text) - 1)
+/* A row on its way: written at `p`, for which there is room, and counted in `b` at the end. */
+struct row {
+  struct buf *b;
+  char *p;
+};
 
-static void put_u64(struct buf *b, uint64_t v) {
+#define ROW_BYTES 2560 /* more than all of it but texts and gaps */
+
+static void row_open(struct row *r, struct buf *b, size_t more) {
+  r->b = b;
+  r->p = buf_room(b, ROW_BYTES + more);
+}
+
+static void row_close(struct row *r) {
+  r->b->len = (size_t)(r->p - r->b->data);
+  *r->p = '\0';
+}
+
+/* For what is written by others: between these two `b` is whole. */
+static void row_reopen(struct row *r) {
+  r->p = buf_room(r->b, ROW_BYTES);
+}
+
+static inline void put_bytes(struct row *r, const char *s, size_t len) {
+  memcpy(r->p, s, len);
+  r->p += len;
+}
+
+#define KEY(r, name) put_bytes((r), ",\"" name "\":", sizeof(",\"" name "\":") - 1)
+#define LITERAL(r, text) put_bytes((r), (text), sizeof(text) - 1)
+
+static inline void put_char(struct row *r, char c) {
+  *r->p++ = c;
+}
+
+static void put_u64(struct row *r, uint64_t v) {
   static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233"
                               "34353637383940414243444546474849505152535455565758596061626364656667"
                               "6869707172737475767778798081828384858687888990919293949596979899";
   char digits[20];
   size_t at = sizeof digits;
+  if (v < 10) {
+    put_char(r, (char)('0' + v));
+    return;
+  }
   for (; v >= 100; v /= 100)
     memcpy(digits + (at -= 2), pairs + 2 * (v % 100), 2);
   if (v >= 10)
     memcpy(digits + (at -= 2), pairs + 2 * v, 2);
   else
     digits[--at] = (char)('0' + v);
-  buf_put(b, digits + at, sizeof digits - at);
+  size_t len = sizeof digits - at;
+  for (size_t i = 0; i < len; i++)
+    r->p[i] = digits[at + i];
+  r->p += len;
 }
 
-static void put_null(struct buf *b) {
-  LITERAL(b, "null");
+static inline void put_null(struct row *r) {
+  LITERAL(r, "null");
 }
 
-static void put_count(struct buf *b, int64_t v) {
+static inline void put_count(struct row *r, int64_t v) {
   if (v == SAMPLE_ABSENT) {
-    put_null(b);
+    put_null(r);
     return;
   }
   if (v < 0)
-    buf_putc(b, '-');
-  put_u64(b, v < 0 ? -(uint64_t)v : (uint64_t)v);
+    put_char(r, '-');
+  put_u64(r, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
-static void put_stamp(struct buf *b, uint64_t t) {
+static inline void put_stamp(struct row *r, uint64_t t) {
   if (t == SAMPLE_NEVER)
-    put_null(b);
+    put_null(r);
   else
-    put_u64(b, t);
+    put_u64(r, t);
 }
 
 /* 0 stands for null in turn, step and status. */
-static void put_positive(struct buf *b, uint64_t v) {
-  put_stamp(b, v ? v : SAMPLE_NEVER);
+static inline void put_positive(struct row *r, uint64_t v) {
+  put_stamp(r, v ? v : SAMPLE_NEVER);
 }
 
-static void put_bool(struct buf *b, bool v) {
+static inline void put_bool(struct row *r, bool v) {
   if (v)
-    LITERAL(b, "true");
+    LITERAL(r, "true");
   else
-    LITERAL(b, "false");
+    LITERAL(r, "false");
 }
 
-static void put_text(struct buf *b, const char *s) {
-  if (s)
-    json_write_string(b, s, strlen(s));
-  else
-    put_null(b);
+static void put_text(struct row *r, const char *s) {
+  if (!s) {
+    put_null(r);
+    return;
+  }
+  row_close(r);
+  json_write_string(r->b, s, strlen(s));
+  row_reopen(r);
 }
 
 /* Text that is JSON already; `otherwise` when there is none. */
-static void put_json(struct buf *b, const char *json, const char *otherwise) {
-  buf_puts(b, json ? json : otherwise);
+static void put_json(struct row *r, const char *json, const char *otherwise) {
+  row_close(r);
+  buf_puts(r->b, json ? json : otherwise);
+  row_reopen(r);
 }
 
-static void write_identity(struct buf *b, const struct sample *s, const char *run_id) {
-  LITERAL(b, "{\"v\":");
-  put_u64(b, SAMPLE_VERSION);
-  KEY(b, "run");
-  put_text(b, run_id);
-  KEY(b, "arm");
-  put_text(b, s->arm);
-  KEY(b, "trial_block");
-  put_u64(b, s->trial_block);
-  KEY(b, "session");
-  put_u64(b, s->session);
-  KEY(b, "turn");
-  put_positive(b, s->turn);
-  KEY(b, "branch");
-  put_u64(b, s->branch);
-  KEY(b, "parent");
-  put_count(b, s->parent < 0 ? SAMPLE_ABSENT : s->parent);
-  KEY(b, "step");
-  put_positive(b, s->step);
-  KEY(b, "tags");
-  put_json(b, s->tags, "{}");
+static void write_identity(struct row *r, const struct sample *s, const char *run_id) {
+  LITERAL(r, "{\"v\":");
+  put_u64(r, SAMPLE_VERSION);
+  KEY(r, "run");
+  put_text(r, run_id);
+  KEY(r, "arm");
+  put_text(r, s->arm);
+  KEY(r, "trial_block");
+  put_u64(r, s->trial_block);
+  KEY(r, "session");
+  put_u64(r, s->session);
+  KEY(r, "turn");
+  put_positive(r, s->turn);
+  KEY(r, "branch");
+  put_u64(r, s->branch);
+  KEY(r, "parent");
+  put_count(r, s->parent < 0 ? SAMPLE_ABSENT : s->parent);
+  KEY(r, "step");
+  put_positive(r, s->step);
+  KEY(r, "tags");
+  put_json(r, s->tags, "{}");
 }
 
-static void write_times(struct buf *b, const struct sample *s) {
-  KEY(b, "t");
-  for (int i = 0; i < STAMP_COUNT; i++) {
-    buf_putc(b, i ? ',' : '{');
-    buf_putc(b, '"');
-    buf_puts(b, stamp_names[i]);
-    LITERAL(b, "\":");
-    put_stamp(b, s->t[i]);
-  }
-  buf_putc(b, '}');
-  KEY(b, "error_ns");
-  put_count(b, s->error_ns);
-  KEY(b, "coalesced");
-  put_u64(b, s->coalesced);
+static void write_times(struct row *r, const struct sample *s) {
+#define STAMP(r, s, before, name, stamp)                                                           \
+  do {                                                                                             \
+    LITERAL((r), before "\"" name "\":");                                                          \
+    put_stamp((r), (s)->t[stamp]);                                                                 \
+  } while (0)
+  KEY(r, "t");
+  STAMP(r, s, "{", "sched", STAMP_SCHED);
+  STAMP(r, s, ",", "start", STAMP_START);
+  STAMP(r, s, ",", "connected", STAMP_CONNECTED);
+  STAMP(r, s, ",", "sent", STAMP_SENT);
+  STAMP(r, s, ",", "headers", STAMP_HEADERS);
+  STAMP(r, s, ",", "first_byte", STAMP_FIRST_BYTE);
+  STAMP(r, s, ",", "first_token", STAMP_FIRST_TOKEN);
+  STAMP(r, s, ",", "last_token", STAMP_LAST_TOKEN);
+  STAMP(r, s, ",", "done", STAMP_DONE);
+  put_char(r, '}');
+  KEY(r, "error_ns");
+  put_count(r, s->error_ns);
+  KEY(r, "coalesced");
+  put_u64(r, s->coalesced);
 }
 
-static void write_transport(struct buf *b, const struct sample *s) {
-  KEY(b, "status");
-  put_positive(b, s->status > 0 ? (uint64_t)s->status : 0);
-  KEY(b, "error");
-  put_text(b, s->error == SAMPLE_OK ? NULL : sample_error_name(s->error));
-  KEY(b, "finish_reason");
-  put_text(b, s->finish_reason);
-  KEY(b, "reused_connection");
+static void write_transport(struct row *r, const struct sample *s) {
+  KEY(r, "status");
+  put_positive(r, s->status > 0 ? (uint64_t)s->status : 0);
+  KEY(r, "error");
+  put_text(r, s->error == SAMPLE_OK ? NULL : sample_error_name(s->error));
+  KEY(r, "finish_reason");
+  put_text(r, s->finish_reason);
+  KEY(r, "reused_connection");
   if (s->t[STAMP_CONNECTED] == SAMPLE_NEVER)
-    put_null(b);
+    put_null(r);
   else
-    put_bool(b, s->reused_connection);
-  KEY(b, "bytes_sent");
-  put_u64(b, s->bytes_sent);
-  KEY(b, "bytes_received");
-  put_u64(b, s->bytes_received);
+    put_bool(r, s->reused_connection);
+  KEY(r, "bytes_sent");
+  put_u64(r, s->bytes_sent);
+  KEY(r, "bytes_received");
+  put_u64(r, s->bytes_received);
 }
 
-static void write_tokens(struct buf *b, const struct sample *s) {
-  KEY(b, "prompt_tokens");
-  put_count(b, s->prompt_tokens);
-  KEY(b, "prompt_tokens_local");
-  put_count(b, s->prompt_tokens_local);
-  KEY(b, "output_tokens");
-  put_count(b, s->output_tokens);
-  KEY(b, "output_tokens_local");
-  put_count(b, s->output_tokens_local);
-  KEY(b, "reasoning_tokens");
-  put_count(b, s->reasoning_tokens);
-  KEY(b, "cached_tokens");
-  put_count(b, sample_cached_tokens(s));
-  KEY(b, "cached_state");
-  put_text(b, sample_cached_name(s->cached_state));
+static void write_tokens(struct row *r, const struct sample *s) {
+  KEY(r, "prompt_tokens");
+  put_count(r, s->prompt_tokens);
+  KEY(r, "prompt_tokens_local");
+  put_count(r, s->prompt_tokens_local);
+  KEY(r, "output_tokens");
+  put_count(r, s->output_tokens);
+  KEY(r, "output_tokens_local");
+  put_count(r, s->output_tokens_local);
+  KEY(r, "reasoning_tokens");
+  put_count(r, s->reasoning_tokens);
+  KEY(r, "cached_tokens");
+  put_count(r, sample_cached_tokens(s));
+  KEY(r, "cached_state");
+  put_text(r, sample_cached_name(s->cached_state));
 }
 
-static void write_output(struct buf *b, const struct sample *s, bool with_itl) {
-  KEY(b, "output_events");
-  put_u64(b, s->output_events);
-  KEY(b, "itl_ns");
+static void put_hash(struct row *r, uint64_t hash) {
+  put_char(r, '"');
+  for (int shift = 60; shift >= 0; shift -= 4)
+    put_char(r, "0123456789abcdef"[hash >> shift & 15]);
+  put_char(r, '"');
+}
+
+static void write_output(struct row *r, const struct sample *s, bool with_itl) {
+  KEY(r, "output_events");
+  put_u64(r, s->output_events);
+  KEY(r, "itl_ns");
   if (with_itl) {
-    buf_putc(b, '[');
+    row_close(r);
+    row_open(r, r->b, s->n_gaps * 21);
+    put_char(r, '[');
     for (size_t i = 0; i < s->n_gaps; i++) {
       if (i)
-        buf_putc(b, ',');
-      put_u64(b, s->gaps_ns[i]);
+        put_char(r, ',');
+      put_u64(r, s->gaps_ns[i]);
     }
-    buf_putc(b, ']');
+    put_char(r, ']');
   } else {
-    put_null(b);
+    put_null(r);
   }
-  KEY(b, "output_hash");
+  KEY(r, "output_hash");
   if (s->output_hash)
-    buf_printf(b, "\"%016llx\"", (unsigned long long)s->output_hash);
+    put_hash(r, s->output_hash);
   else
-    put_null(b);
+    put_null(r);
 }
 
 /* What later issues fill (hint … lookup_server_ns, the ledger) is there already, as null, so that
  * readers never meet a row without a field they know. */
-static void write_route(struct buf *b, const struct sample *s) {
-  KEY(b, "policy");
-  put_text(b, s->policy);
-  KEY(b, "chosen");
-  put_text(b, s->chosen);
-  KEY(b, "served");
-  put_text(b, s->t[STAMP_HEADERS] != SAMPLE_NEVER ? s->served : NULL);
-  LITERAL(b, ",\"hint\":null,\"lookup_reason\":null");
-  KEY(b, "route_reason");
-  put_text(b, s->route_reason);
-  LITERAL(b, ",\"score\":null,\"matched_tokens\":null,\"matched_blocks\":null,\"tier\":null"
+static void write_route(struct row *r, const struct sample *s) {
+  KEY(r, "policy");
+  put_text(r, s->policy);
+  KEY(r, "chosen");
+  put_text(r, s->chosen);
+  KEY(r, "served");
+  put_text(r, s->t[STAMP_HEADERS] != SAMPLE_NEVER ? s->served : NULL);
+  LITERAL(r, ",\"hint\":null,\"lookup_reason\":null");
+  KEY(r, "route_reason");
+  put_text(r, s->route_reason);
+  LITERAL(r, ",\"score\":null,\"matched_tokens\":null,\"matched_blocks\":null,\"tier\":null"
              ",\"lookup_ns\":null,\"lookup_server_ns\":null");
-  KEY(b, "fallback");
+  KEY(r, "fallback");
   if (s->policy)
-    put_bool(b, s->fallback);
+    put_bool(r, s->fallback);
   else
-    put_null(b);
-  LITERAL(b, ",\"possible\":null,\"available\":null,\"captured\":null,\"delivered\":null"
+    put_null(r);
+  LITERAL(r, ",\"possible\":null,\"available\":null,\"captured\":null,\"delivered\":null"
              ",\"ledger_source\":null,\"causes\":null,\"class\":null");
 }
 
-static void write_rest(struct buf *b, const struct sample *s) {
-  KEY(b, "server");
-  put_json(b, s->server, "null");
-  KEY(b, "render_ns");
-  put_count(b, s->render_ns);
-  KEY(b, "tokenize_ns");
-  put_count(b, s->tokenize_ns);
-  KEY(b, "hash_ns");
-  put_count(b, s->hash_ns);
-  KEY(b, "survived_tokens");
-  put_count(b, s->survived_tokens);
-  KEY(b, "measured");
-  put_bool(b, s->measured);
-  KEY(b, "generation");
-  put_bool(b, s->is_generation);
-  KEY(b, "stream_asked");
-  put_bool(b, s->stream_asked);
-  KEY(b, "streamed");
-  put_bool(b, s->streamed);
-  KEY(b, "method");
-  put_text(b, s->method);
-  KEY(b, "url");
-  put_text(b, s->url);
-  KEY(b, "error_detail");
-  put_text(b, s->error_detail);
-  KEY(b, "reconnects");
-  put_u64(b, s->reconnects);
-  KEY(b, "first_visible");
-  put_stamp(b, s->first_visible);
-  KEY(b, "asked_tokens");
-  put_count(b, s->asked_tokens);
-  KEY(b, "first_tokens");
-  put_count(b, s->first_tokens);
-  KEY(b, "window_tokens");
-  put_count(b, s->window_tokens);
-  KEY(b, "coalesced_bound_ns");
-  put_count(b, s->coalesced_bound_ns);
-  buf_putc(b, '}');
+static void write_rest(struct row *r, const struct sample *s) {
+  KEY(r, "server");
+  put_json(r, s->server, "null");
+  KEY(r, "render_ns");
+  put_count(r, s->render_ns);
+  KEY(r, "tokenize_ns");
+  put_count(r, s->tokenize_ns);
+  KEY(r, "hash_ns");
+  put_count(r, s->hash_ns);
+  KEY(r, "survived_tokens");
+  put_count(r, s->survived_tokens);
+  KEY(r, "measured");
+  put_bool(r, s->measured);
+  KEY(r, "generation");
+  put_bool(r, s->is_generation);
+  KEY(r, "stream_asked");
+  put_bool(r, s->stream_asked);
+  KEY(r, "streamed");
+  put_bool(r, s->streamed);
+  KEY(r, "method");
+  put_text(r, s->method);
+  KEY(r, "url");
+  put_text(r, s->url);
+  KEY(r, "error_detail");
+  put_text(r, s->error_detail);
+  KEY(r, "reconnects");
+  put_u64(r, s->reconnects);
+  KEY(r, "first_visible");
+  put_stamp(r, s->first_visible);
+  KEY(r, "asked_tokens");
+  put_count(r, s->asked_tokens);
+  KEY(r, "first_tokens");
+  put_count(r, s->first_tokens);
+  KEY(r, "window_tokens");
+  put_count(r, s->window_tokens);
+  KEY(r, "coalesced_bound_ns");
+  put_count(r, s->coalesced_bound_ns);
+  put_char(r, '}');
 }
 
 void sample_write(struct buf *b, const struct sample *s, const char *run_id, bool with_itl) {
-  int rc = buf_reserve(b, 2048 + (with_itl ? s->n_gaps * 12 : 0));
-  (void)rc; /* without memory for all at once it grows as it needs */
-  write_identity(b, s, run_id);
-  write_times(b, s);
-  write_transport(b, s);
-  write_tokens(b, s);
-  write_output(b, s, with_itl);
-  write_route(b, s);
-  write_rest(b, s);
+  struct row r;
+  row_open(&r, b, 0);
+  write_identity(&r, s, run_id);
+  write_times(&r, s);
+  write_transport(&r, s);
+  write_tokens(&r, s);
+  write_output(&r, s, with_itl);
+  write_route(&r, s);
+  write_rest(&r, s);
+  row_close(&r);
 }
 
 void value_record_write(struct buf *b, const struct value_record *v, const char *run_id) {
-  LITERAL(b, "{\"v\":");
-  put_u64(b, SAMPLE_VERSION);
-  KEY(b, "run");
-  put_text(b, run_id);
-  KEY(b, "arm");
-  put_text(b, v->arm);
-  KEY(b, "session");
-  put_u64(b, v->session);
-  KEY(b, "measured");
-  put_bool(b, v->measured);
-  KEY(b, "t_ns");
-  put_u64(b, v->time_ns);
-  KEY(b, "metric");
-  put_text(b, v->is_check ? NULL : v->name);
-  KEY(b, "check");
-  put_text(b, v->is_check ? v->name : NULL);
-  KEY(b, "value");
+  struct row r;
+  row_open(&r, b, 0);
+  LITERAL(&r, "{\"v\":");
+  put_u64(&r, SAMPLE_VERSION);
+  KEY(&r, "run");
+  put_text(&r, run_id);
+  KEY(&r, "arm");
+  put_text(&r, v->arm);
+  KEY(&r, "session");
+  put_u64(&r, v->session);
+  KEY(&r, "measured");
+  put_bool(&r, v->measured);
+  KEY(&r, "t_ns");
+  put_u64(&r, v->time_ns);
+  KEY(&r, "metric");
+  put_text(&r, v->is_check ? NULL : v->name);
+  KEY(&r, "check");
+  put_text(&r, v->is_check ? v->name : NULL);
+  KEY(&r, "value");
   struct value number = value_double(v->value);
+  row_close(&r);
   json_write(b, &number);
-  KEY(b, "tags");
-  put_json(b, v->tags, "{}");
-  buf_putc(b, '}');
+  row_reopen(&r);
+  KEY(&r, "tags");
+  put_json(&r, v->tags, "{}");
+  put_char(&r, '}');
+  row_close(&r);
 }

@@ -60,8 +60,10 @@ enum sample_stamp {
 
 enum sample_cached_state { CACHED_ABSENT, CACHED_VALUE, CACHED_ZERO, CACHED_INFERRED_ZERO };
 
+#define SAMPLE_SMALL 192
+
 struct sample {
-  /* identity; strings are owned unless said otherwise */
+  /* identity; strings are owned unless said otherwise: of sample_keep, or mem_free frees them */
   const char *arm; /* borrowed, lives as long as the run; NULL = null */
   uint32_t trial_block;
   uint64_t session;
@@ -118,6 +120,9 @@ struct sample {
   bool fallback;
   /* cost on our side, ns; SAMPLE_ABSENT when not done */
   int64_t render_ns, tokenize_ns, hash_ns;
+  /* sample_keep's: most of the strings above lie here */
+  size_t small_used;
+  char small[SAMPLE_SMALL];
 };
 
 /* "absent", "value", "zero", "inferred_zero". */
@@ -128,6 +133,14 @@ int64_t sample_cached_tokens(const struct sample *s);
 /* All unknown. */
 struct sample *sample_new(void);
 void sample_free(struct sample *s); /* NULL is allowed */
+/* Room for a string of `len` bytes and a NUL that is freed with the sample: in the sample itself
+ * while there is some left. A sample is made on one thread and freed on another, where each block
+ * of memory costs much more than elsewhere. */
+char *sample_room(struct sample *s, size_t len);
+/* A copy in such room. */
+char *sample_keep(struct sample *s, const char *text, size_t len);
+/* Frees a string of the sample's: for one that is replaced. NULL is allowed. */
+void sample_drop(const struct sample *s, char *text);
 
 /* Appends the row as one line of JSON without a newline: every field of DESIGN.md, null where
  * unknown; src/out/ROW.md describes them. with_itl fills the array `itl_ns`, which is null
