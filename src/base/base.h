@@ -14,6 +14,7 @@
 #define NODISCARD __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 #define NORETURN __attribute__((noreturn))
+#define COLD __attribute__((noinline, cold))
 
 /* Marks a C function that may leave by longjmp (lua_error and everything that can call it). */
 #define MAY_RAISE

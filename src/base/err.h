@@ -30,10 +30,10 @@ struct err {
 
 /* Fills *err (which may be NULL) and returns `code`, so that `return err_set(err, ERR_IO, …)` reads
  * as one sentence. */
-int err_set(struct err *err, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+COLD int err_set(struct err *err, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* Puts "`prefix`: " in front of the text that is already there; returns err->code. */
-int err_prefix(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
+COLD int err_prefix(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* The code's name in lower case, for logs and tests: "invalid", "timeout". */
 const char *err_name(int code);

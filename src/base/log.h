@@ -20,7 +20,7 @@ void log_set_sink(int fd);
 void log_set_zero(uint64_t zero_ns);
 /* Whether lines go to stderr as well (off while the live line owns the terminal). Default on. */
 void log_set_stderr(bool on);
-void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
+COLD void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Where lines go instead of stderr (the live line owns the terminal, and writes them above itself).
  * NULL: stderr again. Any thread may call it until then. */

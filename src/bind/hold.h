@@ -47,6 +47,6 @@ MAY_RAISE void bind_push_author_line(lua_State *L);
 /* Raises "FILE:LINE: text", where FILE:LINE is the place in the *author's* code: calls inside
  * perigee's own Lua modules are skipped. A function of a module that was called as its method is
  * told to be called with a dot instead. */
-MAY_RAISE NORETURN void bind_raise(lua_State *L, const char *fmt, ...) PRINTF_LIKE(2, 3);
+MAY_RAISE NORETURN COLD void bind_raise(lua_State *L, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

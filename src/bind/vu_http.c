@@ -15,6 +15,7 @@
 #include "bind/vu_bind.h"
 #include "out/metrics.h"
 #include "run/worker.h"
+#include "text/json_scan.h"
 
 #define OP_TYPE "perigee.vu.http"
 #define NO_REPLICA SIZE_MAX
@@ -334,13 +335,17 @@ static bool has_header(const struct buf *b, size_t upto, const char *name, size_
   return false;
 }
 
-/* The length of the text up to a NUL, a line break or (in a name) a colon. */
-static size_t clean_length(const char *s, bool name) {
-  size_t n = 0;
-  for (unsigned char c; (c = (unsigned char)s[n]) != '\0' && c != '\r' && c != '\n'; n++)
-    if (name && c == ':')
-      break;
-  return n;
+/* Whether there is no NUL and no line break in it; in a name no colon either. */
+static bool is_clean(const char *s, size_t len, bool name) {
+  if (name && memchr(s, ':', len))
+    return false;
+  const char *end = s + len;
+  while ((s = json_plain_run(s, end)) < end) { /* something rare: is it one of these? */
+    if (*s == '\0' || *s == '\r' || *s == '\n')
+      return false;
+    s++;
+  }
+  return true;
 }
 
 static bool is_content_type(const char *name, size_t len) {
@@ -353,7 +358,7 @@ static MAY_RAISE void add_header(lua_State *L, struct http_op *op, int key, int 
     bind_raise(L, "%s: headers are pairs name = \"value\"", what);
   size_t name_len, len;
   const char *name = lua_tolstring(L, key, &name_len), *text = lua_tolstring(L, value, &len);
-  if (clean_length(name, true) != name_len || clean_length(text, false) != len)
+  if (!is_clean(name, name_len, true) || !is_clean(text, len, false))
     bind_raise(L, "%s: header '%s' holds a line break, colon or NUL where it may not", what, name);
   struct buf *b = &op->headers;
   op->has_type = op->has_type || is_content_type(name, name_len);

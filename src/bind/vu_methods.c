@@ -14,8 +14,19 @@
 
 #define MAX_WORDS 64
 
+/* As luaL_testudata, without a look-up by name: every method does this. */
+static const struct vu_handle *test_handle(lua_State *L, int index) {
+  const struct state *s = state_of(L);
+  const struct vu_handle *h = lua_touserdata(L, index);
+  if (!s || !h || !lua_getmetatable(L, index))
+    return NULL;
+  bool is = lua_topointer(L, -1) == s->vu_type;
+  lua_pop(L, 1);
+  return is ? h : NULL;
+}
+
 struct vu *bind_check_vu(lua_State *L, int index) {
-  const struct vu_handle *h = luaL_testudata(L, index, VU_TYPE);
+  const struct vu_handle *h = test_handle(L, index);
   if (!h && index == 1)
     vu_refuse_self(L);
   if (!h)

@@ -276,6 +276,8 @@ void bind_vu_open(lua_State *L) {
   static const luaL_Reg failure_meta[] = {{"__tostring", failure_tostring}, {NULL, NULL}};
   bind_new_type(L, VU_TYPE, vu_meta, NULL);
   luaL_getmetatable(L, VU_TYPE);
+  if (state_of(L))
+    state_of(L)->vu_type = lua_topointer(L, -1);
   luaL_newlib(L, methods);
   for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
     lua_pushlightuserdata(L, (void *)&fields[i]);

@@ -20,40 +20,51 @@
 
 /* ---- the head ---- */
 
-/* As printf would, at a tenth of the cost: this is once per request. */
-static void put_length(struct buf *b, uint64_t n) {
-  char digits[24], *p = digits + sizeof digits;
-  do
-    *--p = (char)('0' + n % 10);
-  while (n /= 10);
-  buf_put(b, "Content-Length: ", 16);
-  buf_put(b, p, (size_t)(digits + sizeof digits - p));
-  buf_put(b, "\r\n", 2);
+static char *put(char *p, const char *s, size_t len) {
+  memcpy(p, s, len);
+  return p + len;
 }
+
+#define PUT(p, literal) put((p), (literal), sizeof(literal) - 1)
+
+/* As printf would, at a tenth of the cost: this is once per request. */
+static char *put_length(char *p, uint64_t n) {
+  char digits[24], *d = digits + sizeof digits;
+  do
+    *--d = (char)('0' + n % 10);
+  while (n /= 10);
+  p = put(PUT(p, "Content-Length: "), d, (size_t)(digits + sizeof digits - d));
+  return PUT(p, "\r\n");
+}
+
+#define FIXED_BYTES 128 /* more than what is not a text of the request's or target's */
 
 void h1_io_head(struct http_exchange *x) {
   const struct http_request *r = x->request;
   const struct http_target *t = x->target;
   struct buf *b = &x->head;
+  const char *headers = r->headers ? r->headers : "";
+  size_t method = strlen(r->method), prefix = strlen(t->url.path), path = strlen(r->path),
+         authority = strlen(t->authority), lines = strlen(headers);
   buf_reset(b);
-  buf_puts(b, r->method);
-  buf_putc(b, ' ');
-  buf_puts(b, t->url.path);
-  buf_puts(b, r->path);
-  buf_put(b, " HTTP/1.1\r\n", 11);
+  char *start = buf_room(b, method + prefix + path + authority + lines + FIXED_BYTES);
+  char *p = put(start, r->method, method);
+  *p++ = ' ';
+  p = put(put(p, t->url.path, prefix), r->path, path);
+  p = PUT(p, " HTTP/1.1\r\n");
   if (!x->has_host) {
-    buf_put(b, "Host: ", 6);
-    buf_puts(b, t->authority);
-    buf_put(b, "\r\n", 2);
+    p = put(PUT(p, "Host: "), t->authority, authority);
+    p = PUT(p, "\r\n");
   }
   if (!x->has_accept)
-    buf_put(b, "Accept: */*\r\n", 13);
-  if (r->headers)
-    buf_puts(b, r->headers);
+    p = PUT(p, "Accept: */*\r\n");
+  p = put(p, headers, lines);
   bool bodiless = strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0;
   if (x->body_bytes || r->n_parts || !bodiless)
-    put_length(b, x->body_bytes);
-  buf_put(b, "\r\n", 2);
+    p = put_length(p, x->body_bytes);
+  p = PUT(p, "\r\n");
+  b->len = (size_t)(p - start);
+  *p = '\0';
 }
 
 /* ---- out ---- */

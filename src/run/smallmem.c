@@ -9,34 +9,11 @@
 #define PAGE_BYTES_MIN ((size_t)8 << 10)
 #define PAGE_BYTES_MAX ((size_t)64 << 10)
 
-#if defined(__SANITIZE_ADDRESS__)
-#define ALL_TO_MALLOC 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ALL_TO_MALLOC 1
-#endif
-#endif
-#ifndef ALL_TO_MALLOC
-#define ALL_TO_MALLOC 0
-#endif
-
-struct smallmem_free {
-  struct smallmem_free *next;
-};
-
 struct smallmem_page {
   struct smallmem_page *next;
   size_t bytes;
   alignas(SMALLMEM_STEP) char data[];
 };
-
-static bool is_small(size_t size) {
-  return !ALL_TO_MALLOC && size <= SMALLMEM_STEP * SMALLMEM_CLASSES;
-}
-
-static size_t class_of(size_t size) {
-  return (size - 1) / SMALLMEM_STEP;
-}
 
 /* What is left of the old page goes to the lists. */
 static void keep_rest(struct smallmem *m) {
@@ -67,13 +44,10 @@ static bool add_page(struct smallmem *m) {
 }
 
 static void *take(struct smallmem *m, size_t size) {
-  size_t class = class_of(size), bytes = (class + 1) * SMALLMEM_STEP;
-  struct smallmem_free *block = m->free[class];
-  if (block) {
-    m->free[class] = block->next;
-    __builtin_prefetch(block->next, 1); /* it was freed a while ago: memory may be far away */
+  void *block = smallmem_take(m, size);
+  if (block)
     return block;
-  }
+  size_t bytes = (smallmem_class(size) + 1) * SMALLMEM_STEP;
   if (m->fresh_bytes < bytes && !add_page(m))
     return NULL;
   m->fresh_bytes -= bytes;
@@ -81,25 +55,17 @@ static void *take(struct smallmem *m, size_t size) {
 }
 
 void smallmem_release(struct smallmem *m, void *p, size_t size) {
-  if (!p)
-    return;
-  if (!is_small(size)) {
+  if (p && !smallmem_put(m, p, size))
     mem_free(p);
-    return;
-  }
-  struct smallmem_free *block = p;
-  size_t class = class_of(size);
-  block->next = m->free[class];
-  m->free[class] = block;
 }
 
 void *smallmem_resize(struct smallmem *m, void *p, size_t old_size, size_t size) {
   if (!p)
-    return is_small(size) ? take(m, size) : mem_try_resize(NULL, size);
-  bool was_small = is_small(old_size), small = is_small(size);
+    return smallmem_is_small(size) ? take(m, size) : mem_try_resize(NULL, size);
+  bool was_small = smallmem_is_small(old_size), small = smallmem_is_small(size);
   if (!was_small && !small)
     return mem_try_resize(p, size);
-  if (was_small && small && class_of(old_size) == class_of(size))
+  if (was_small && small && smallmem_class(old_size) == smallmem_class(size))
     return p;
   void *q = small ? take(m, size) : mem_try_resize(NULL, size);
   if (!q)

@@ -13,7 +13,20 @@
 #define SMALLMEM_STEP ((size_t)16)
 #define SMALLMEM_CLASSES 128u /* blocks up to 2 KiB: a request's userdata is one */
 
-struct smallmem_free;
+#if defined(__SANITIZE_ADDRESS__)
+#define SMALLMEM_NONE 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SMALLMEM_NONE 1
+#endif
+#endif
+#ifndef SMALLMEM_NONE
+#define SMALLMEM_NONE 0 /* 1: every block is malloc's */
+#endif
+
+struct smallmem_free {
+  struct smallmem_free *next;
+};
 struct smallmem_page;
 
 struct smallmem {
@@ -24,6 +37,34 @@ struct smallmem {
 };
 
 /* Zeroed memory is an empty one. */
+
+static inline bool smallmem_is_small(size_t size) {
+  return !SMALLMEM_NONE && size <= SMALLMEM_STEP * SMALLMEM_CLASSES;
+}
+
+static inline size_t smallmem_class(size_t size) {
+  return (size - 1) / SMALLMEM_STEP;
+}
+
+/* The usual cases of the calls below, for a caller in a hurry. NULL: none is there, ask for it. */
+static inline void *smallmem_take(struct smallmem *m, size_t size) {
+  struct smallmem_free *block = smallmem_is_small(size) ? m->free[smallmem_class(size)] : NULL;
+  if (block) {
+    m->free[smallmem_class(size)] = block->next;
+    __builtin_prefetch(block->next, 1); /* it was freed a while ago: memory may be far away */
+  }
+  return block;
+}
+
+/* False: it is not a small one. */
+static inline bool smallmem_put(struct smallmem *m, void *p, size_t size) {
+  if (!smallmem_is_small(size))
+    return false;
+  struct smallmem_free *block = p;
+  block->next = m->free[smallmem_class(size)];
+  m->free[smallmem_class(size)] = block;
+  return true;
+}
 
 /* As realloc, but the caller knows the old length (0 with p NULL). `size` > 0. Aligned for
  * everything. */

@@ -19,6 +19,7 @@
 #define SHORT_NS NS_PER_MS      /* of a stay, before its CPU time is asked for */
 #define GAP_NS NS_PER_S         /* between two looks: more than that, and the process stood still */
 #define LIVE_FLOOR ((size_t)1 << 20)
+#define UNASKED_BYTES ((size_t)64 << 10)
 #define STEP_SIZE_LOG2 9    /* of one collector step: some 50 to 100 µs */
 #define STEP_PER_BYTES 8192 /* when forced: one step for so much that was allocated */
 
@@ -34,7 +35,7 @@ static size_t total_bytes(const struct state *s) {
 static bool next_frame(lua_State *from, int *level, lua_Debug *ar);
 
 /* Lua tells nobody where it ran out of memory. Allocates nothing. */
-static void note_refusal(struct state *s, lua_State *L, bool machine) {
+static COLD void note_refusal(struct state *s, lua_State *L, bool machine) {
   lua_Debug ar;
   int level = 0;
   s->refused_by_machine = machine;
@@ -55,26 +56,50 @@ void state_memory_error(const struct state *s, char *text, size_t size) {
         s->refused_at, s->options.memory_bytes >> 20);
 }
 
-static void *allocate(void *user, void *p, size_t old_size, size_t size) {
-  struct state *s = user;
-  size_t before = p ? old_size : 0;
-  if (size == 0) {
-    smallmem_release(&s->small, p, before);
-    s->bytes -= before;
-    return NULL;
+/* Whether Lua may have so much more. Near the limit, and in tests, that is asked each time; else
+ * not before another stretch is used up: an allocation is a matter of a few instructions. */
+static COLD bool may_grow(struct state *s, size_t more) {
+  if (s->collecting) /* a __gc that has no memory would leak what it owns */
+    return true;
+  size_t total = total_bytes(s) + more;
+  if (total > s->options.memory_bytes ||
+      (s->options.may_allocate && !s->options.may_allocate(s->options.may_allocate_user))) {
+    note_refusal(s, s->running ? s->running->co : s->L, false);
+    return false;
   }
-  if (size > before && !s->collecting) { /* a __gc that has no memory would leak what it owns */
-    if (total_bytes(s) + (size - before) > s->options.memory_bytes ||
-        (s->options.may_allocate && !s->options.may_allocate(s->options.may_allocate_user))) {
-      note_refusal(s, s->running ? s->running->co : s->L, false);
-      return NULL;
-    }
-  }
+  if (!s->options.may_allocate && s->options.memory_bytes - total >= UNASKED_BYTES)
+    s->unasked_bytes = s->bytes + more + UNASKED_BYTES;
+  else
+    s->unasked_bytes = 0;
+  return true;
+}
+
+static COLD void *allocate_other(struct state *s, void *p, size_t before, size_t size) {
   void *q = smallmem_resize(&s->small, p, before, size);
   if (q)
     s->bytes = s->bytes - before + size;
   else
     note_refusal(s, s->running ? s->running->co : s->L, true);
+  return q;
+}
+
+static void *allocate(void *user, void *p, size_t old_size, size_t size) {
+  struct state *s = user;
+  if (size == 0) {
+    if (p) {
+      s->bytes -= old_size;
+      if (!smallmem_put(&s->small, p, old_size))
+        smallmem_release(&s->small, p, old_size);
+    }
+    return NULL;
+  }
+  size_t before = p ? old_size : 0;
+  if (size > before && s->bytes + (size - before) > s->unasked_bytes && !may_grow(s, size - before))
+    return NULL;
+  void *q = p ? NULL : smallmem_take(&s->small, size);
+  if (!q)
+    return allocate_other(s, p, before, size);
+  s->bytes += size;
   return q;
 }
 
@@ -96,6 +121,7 @@ static bool step(struct state *s, lua_State *L) {
   if (done)
     s->live_bytes = total_bytes(s);
   s->stepped_bytes = total_bytes(s);
+  s->unasked_bytes = 0;
   return done;
 }
 
@@ -119,6 +145,7 @@ bool state_collect(struct state *s) {
 }
 
 bool state_has_room(struct state *s, lua_State *L, double bytes) {
+  s->unasked_bytes = 0; /* texts grow */
   if ((double)total_bytes(s) + bytes <= (double)s->options.memory_bytes)
     return true;
   if (!s->held && !s->collecting) {
@@ -282,7 +309,7 @@ static void on_count(lua_State *L, lua_Debug *ar) {
 
 void state_note_place(struct state *s, lua_State *L, bool waited) {
   lua_Debug ar;
-  int level = 0;
+  int level = waited ? 1 : 0; /* the C function that waits has no place */
   if (next_frame(L, &level, &ar))
     watch_set_place(s->running ? &s->running->place : &s->place, ar.short_src, ar.currentline,
                     waited);

@@ -78,6 +78,7 @@ struct state {
   uint32_t number;              /* the worker's: its place among the worker's states */
   uint32_t users;               /* live virtual users, children included */
   const struct shared *setup;   /* what setup returned; NULL = nil */
+  const void *vu_type;          /* the users' metatable, as lua_topointer sees it */
   bool has_setup, has_teardown; /* the plan has such a function */
   bool loading;
   int load_line;            /* of the script's own code, while it loads; else 0 */
@@ -91,6 +92,7 @@ struct state {
   char stop_text[1200];
   /* memory */
   size_t bytes;             /* Lua's */
+  size_t unasked_bytes;     /* up to here they may grow without a look at the limit */
   struct blob_count *texts; /* what text handles and conversations keep beside it */
   size_t live_bytes;        /* both, after the last full cycle */
   size_t stepped_bytes;     /* both, after the last step */

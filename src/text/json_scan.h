@@ -21,6 +21,40 @@ static inline unsigned json_stops16(const char *p, __m128i *bytes) {
   *bytes = x;
   return (unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, slash), control));
 }
+
+/* The same for bytes above ASCII too. */
+static inline unsigned json_odd16(const char *p) {
+  __m128i x;
+  unsigned stops = json_stops16(p, &x);
+  return stops | (unsigned)_mm_movemask_epi8(x);
+}
+
+/* Fewer than 16 bytes: their two halves, which overlap, are looked at as one. */
+static inline const char *json_plain_short(const char *p, const char *end) {
+  char both[16];
+  ptrdiff_t half = end - p >= 8 ? 8 : 4;
+  if (end - p < 4) {
+    while (p < end && (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' &&
+           *p != '\\')
+      p++;
+    return p;
+  }
+  unsigned odd;
+  if (half == 8) {
+    memcpy(both, p, 8);
+    memcpy(both + 8, end - 8, 8);
+    odd = json_odd16(both);
+  } else {
+    memcpy(both, p, 4);
+    memcpy(both + 4, end - 4, 4);
+    memcpy(both + 8, both, 8);
+    odd = json_odd16(both) & 0xff;
+  }
+  if (!odd)
+    return end;
+  ptrdiff_t at = __builtin_ctz(odd);
+  return at < half ? p + at : end - 2 * half + at;
+}
 #endif
 
 /* The first byte at or after p that is not a printable ASCII character other than " and \: where a
@@ -28,13 +62,18 @@ static inline unsigned json_stops16(const char *p, __m128i *bytes) {
  * time: this loop sees nearly every byte that a server sends. */
 static inline const char *json_plain_run(const char *p, const char *end) {
 #ifdef __SSE2__
+  if (end - p < 16)
+    return json_plain_short(p, end);
   for (; end - p >= 16; p += 16) {
-    __m128i x;
-    unsigned hit = json_stops16(p, &x) | (unsigned)_mm_movemask_epi8(x);
-    if (hit)
-      return p + __builtin_ctz(hit);
+    unsigned odd = json_odd16(p);
+    if (odd)
+      return p + __builtin_ctz(odd);
   }
-#endif
+  if (p == end)
+    return p;
+  unsigned odd = json_odd16(end - 16); /* those before p are plain */
+  return odd ? end - 16 + __builtin_ctz(odd) : end;
+#else
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   const uint64_t ones = UINT64_C(0x0101010101010101), high = ones * 0x80;
   for (; end - p >= 8; p += 8) {
@@ -52,6 +91,7 @@ static inline const char *json_plain_run(const char *p, const char *end) {
          *p != '\\')
     p++;
   return p;
+#endif
 }
 
 /* The same, but bytes above ASCII count as plain: for text that is passed on unchecked. */
