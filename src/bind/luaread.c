@@ -364,7 +364,8 @@ static void expect_shape(struct reader *r, struct entries *e, size_t slot) {
   lua_State *L = r->L;
   size_t shape = r->memory->begins[slot];
   e->first = slot;
-  if (!shape || r->memory->shapes[shape - 1].keys[0] != r->memory->strings[slot].bytes)
+  if (!shape || !r->memory->shapes[shape - 1].known ||
+      r->memory->shapes[shape - 1].keys[0] != r->memory->strings[slot].bytes)
     return;
   e->shape = &r->memory->shapes[shape - 1];
   e->serial = e->shape->serial;

@@ -94,6 +94,73 @@ static void test_many_entries(void **state) {
   lua_close(L);
 }
 
+static unsigned draw(uint64_t *seed, unsigned n) {
+  *seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+  return (unsigned)(*seed >> 33) % n;
+}
+
+/* An object of some keys, and what is left of it without nulls. Few keys and few shapes: the same
+ * ones come again, push each other out, and begin alike. */
+static void random_object(uint64_t *seed, int depth, struct buf *all, struct buf *dropped) {
+  unsigned n = draw(seed, 5), first = draw(seed, 3), step = 1 + draw(seed, 3), kept = 0;
+  buf_putc(all, '{');
+  buf_putc(dropped, '{');
+  for (unsigned i = 0; i < n; i++) {
+    unsigned key = first + i * step, kind = draw(seed, depth > 0 ? 6 : 4);
+    buf_printf(all, "%s\"key%u\":", i ? "," : "", key);
+    if (kind == 0) {
+      buf_puts(all, "null");
+      continue;
+    }
+    buf_printf(dropped, "%s\"key%u\":", kept++ ? "," : "", key);
+    if (kind > 3) {
+      random_object(seed, depth - 1, all, dropped);
+      continue;
+    }
+    static const char *const values[] = {"", "17", "\"some text\"", "[1,[]]"};
+    buf_puts(all, values[kind]);
+    buf_puts(dropped, values[kind]);
+  }
+  buf_putc(all, '}');
+  buf_putc(dropped, '}');
+}
+
+static void test_shapes_that_come_and_go(void **state) {
+  (void)state;
+  lua_State *L = lua_check_open();
+  uint64_t seed = 1;
+  for (int i = 0; i < 4000; i++) {
+    struct buf all, dropped;
+    buf_init(&all, BUF_MAX_OWN);
+    buf_init(&dropped, BUF_MAX_OWN);
+    random_object(&seed, 3, &all, &dropped);
+    check_same(L, all.data);
+    check_text(L, all.data, false, dropped.data);
+    buf_free(&all);
+    buf_free(&dropped);
+  }
+  lua_close(L);
+}
+
+/* Objects of one shape do not see what becomes of another one. */
+static void test_one_shape_many_objects(void **state) {
+  (void)state;
+  lua_State *L = lua_check_open();
+  lua_check_string(L,
+                   "local json = require 'perigee.json'\n"
+                   "local list = {}\n"
+                   "for i = 1, 6 do list[i] = json.decode('{\"b\":1,\"a\":' .. i .. '}') end\n"
+                   "list[4].c, list[5].b = 3, nil\n"
+                   "list[6].b = nil list[6].b = 9\n"
+                   "local keys = ''\n"
+                   "for k in pairs(list[3]) do keys = keys .. k end\n"
+                   "for i = 1, 6 do keys = keys .. json.encode(list[i]) end\n"
+                   "return keys",
+                   "ba{\"b\":1,\"a\":1}{\"b\":1,\"a\":2}{\"b\":1,\"a\":3}{\"b\":1,\"a\":4,\"c\":3}"
+                   "{\"a\":5}{\"a\":6,\"b\":9}");
+  lua_close(L);
+}
+
 /* Keys are new when they are set from a script later: the hidden list goes on. */
 static void test_objects_can_grow(void **state) {
   (void)state;
@@ -167,14 +234,18 @@ static void test_out_of_memory(void **state) {
   (void)state;
   lua_check_out_of_memory(
       "json = require 'perigee.json'",
-      "local v = json.decode('{\"a\":[1,{\"b\":\"c\\\\n\"},null,1,2,3,4,5,6,7],\"d\":{}}')\n"
-      "assert(v.a[2].b == 'c\\n' and #v.a == 10)");
+      "for i = 1, 3 do\n"
+      "  local v = json.decode('{\"a\":[1,{\"b\":\"c\\\\n\"},null,1,2,3,4,5,6,7],\"d\":{}}')\n"
+      "  assert(v.a[2].b == 'c\\n' and #v.a == 10 and next(v.d) == nil)\n"
+      "end");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_values),
       cmocka_unit_test(test_many_entries),
+      cmocka_unit_test(test_shapes_that_come_and_go),
+      cmocka_unit_test(test_one_shape_many_objects),
       cmocka_unit_test(test_objects_can_grow),
       cmocka_unit_test(test_what_is_left_to_the_long_way),
       cmocka_unit_test(test_cuts),
