@@ -1,5 +1,6 @@
 /* main.c: finds the command and runs it. Everything else is in cmd/, one file per command. */
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -124,7 +125,15 @@ static int dispatch(int argc, char **argv) {
   return run_command(name, argc - 2, argv + 2);
 }
 
+/* Samples and buffers come and go by the megabyte. Memory that the C library gives back to the system
+ * each time costs a page fault per 4 KiB when it is wanted again: 3 % of a busy worker. */
+static void keep_freed_memory(void) {
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  mallopt(M_TRIM_THRESHOLD, 16 << 20);
+}
+
 int main(int argc, char **argv) {
+  keep_freed_memory();
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write(2), not an end */
   signal(SIGXFSZ, SIG_IGN); /* and so is a file-size limit */
   if (open_standard())

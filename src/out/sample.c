@@ -154,26 +154,38 @@ static inline void put_char(struct row *r, char c) {
   *r->p++ = c;
 }
 
+/* Eight digits, the first in the lowest byte: pairs, then fours, then all at once. */
+static inline uint64_t eight_digits(uint32_t v) {
+  uint64_t high = v / 10000, low = v % 10000;
+  uint64_t fours = high | low << 32;
+  uint64_t hundreds = ((fours * 10486) >> 20) & UINT64_C(0x7f0000007f);
+  uint64_t pairs = hundreds | (fours - 100 * hundreds) << 16;
+  uint64_t tens = ((pairs * 103) >> 10) & UINT64_C(0x000f000f000f000f);
+  return tens + ((pairs - 10 * tens) << 8) + UINT64_C(0x3030303030303030);
+}
+
+/* The row's times have ten digits and more: eight are made in one go. */
 static void put_u64(struct row *r, uint64_t v) {
-  static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233"
-                              "34353637383940414243444546474849505152535455565758596061626364656667"
-                              "6869707172737475767778798081828384858687888990919293949596979899";
-  char digits[20];
-  size_t at = sizeof digits;
   if (v < 10) {
     put_char(r, (char)('0' + v));
     return;
   }
-  for (; v >= 100; v /= 100)
-    memcpy(digits + (at -= 2), pairs + 2 * (v % 100), 2);
-  if (v >= 10)
-    memcpy(digits + (at -= 2), pairs + 2 * v, 2);
-  else
-    digits[--at] = (char)('0' + v);
-  size_t len = sizeof digits - at;
-  for (size_t i = 0; i < len; i++)
-    r->p[i] = digits[at + i];
-  r->p += len;
+  if (v >= 100000000) {
+    put_u64(r, v / 100000000);
+    uint64_t digits = eight_digits((uint32_t)(v % 100000000));
+    if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+      digits = __builtin_bswap64(digits);
+    memcpy(r->p, &digits, 8);
+    r->p += 8;
+    return;
+  }
+  uint64_t digits = eight_digits((uint32_t)v);
+  int zeros = __builtin_ctzll(digits & ~UINT64_C(0x3030303030303030)) / 8;
+  digits >>= 8 * zeros;
+  if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+    digits = __builtin_bswap64(digits);
+  memcpy(r->p, &digits, 8); /* there is room for eight */
+  r->p += 8 - zeros;
 }
 
 static inline void put_null(struct row *r) {

@@ -210,11 +210,8 @@ bool state_must_stop(struct state *s) {
  * user waits this is asked for, so no more is looked up than decides. */
 static bool next_frame(lua_State *from, int *level, lua_Debug *ar) {
   while (lua_getstack(from, (*level)++, ar)) {
-    lua_getinfo(from, "l", ar);
-    if (ar->currentline <= 0)
-      continue;
-    lua_getinfo(from, "S", ar);
-    if (strncmp(ar->source, "@perigee/", 9) != 0)
+    lua_getinfo(from, "Sl", ar);
+    if (ar->currentline > 0 && strncmp(ar->source, "@perigee/", 9) != 0)
       return true;
   }
   return false;
