@@ -247,6 +247,14 @@ void state_push_where(lua_State *L) {
     lua_pushliteral(L, "");
 }
 
+/* Level 0 of a C function has no place in the script. */
+static void note_place(struct state *s, lua_State *L, int level, bool waited) {
+  lua_Debug ar;
+  if (next_frame(L, &level, &ar))
+    watch_set_place(s->running ? &s->running->place : &s->place, ar.short_src, ar.currentline,
+                    waited);
+}
+
 /* While a script loads, its line is kept: `return perigee.plan { ... }` is a tail call, so when the
  * plan is refused the script's frame is gone. */
 static void keep_line(lua_State *L, lua_Debug *ar, struct state *s) {
@@ -278,15 +286,13 @@ static bool ran_away(struct state *s, uint64_t *ran_ns, uint64_t *cpu_ns) {
   return *cpu_ns >= limit || *ran_ns - s->still_ns >= last;
 }
 
-static void on_count(lua_State *L, lua_Debug *ar) {
-  struct state *s = state_of(L);
-  if (ar->event == LUA_HOOKLINE) {
-    keep_line(L, ar, s);
-    return;
-  }
+static void on_count(lua_State *L, lua_Debug *ar);
+
+/* Looks at what runs from that frame on; raises when it must stop. */
+static void look(struct state *s, lua_State *L, int level) {
   settle(s, L);
   if (s->options.watch)
-    state_note_place(s, L, false);
+    note_place(s, L, level, false);
   if (!state_must_stop(s)) {
     uint64_t ran_ns, cpu_ns;
     if (!ran_away(s, &ran_ns, &cpu_ns))
@@ -304,12 +310,16 @@ static void on_count(lua_State *L, lua_Debug *ar) {
   lua_error(L);
 }
 
-void state_note_place(struct state *s, lua_State *L, bool waited) {
-  lua_Debug ar;
-  int level = waited ? 1 : 0; /* the C function that waits has no place */
-  if (next_frame(L, &level, &ar))
-    watch_set_place(s->running ? &s->running->place : &s->place, ar.short_src, ar.currentline,
-                    waited);
+static void on_count(lua_State *L, lua_Debug *ar) {
+  struct state *s = state_of(L);
+  if (ar->event == LUA_HOOKLINE)
+    keep_line(L, ar, s);
+  else
+    look(s, L, 0);
+}
+
+void state_note_wait(struct state *s, lua_State *L) {
+  note_place(s, L, 1, true);
 }
 
 void state_block(struct state *s, bool blocked) {
@@ -317,9 +327,9 @@ void state_block(struct state *s, bool blocked) {
 }
 
 void state_check_time(lua_State *L) {
-  lua_Debug ar = {.event = LUA_HOOKCOUNT};
-  if (state_of(L))
-    on_count(L, &ar);
+  struct state *s = state_of(L);
+  if (s)
+    look(s, L, 1);
 }
 
 void state_enter(struct state *s, struct vu *vu) {

@@ -129,11 +129,13 @@ void state_push_users(struct lua_State *L);
 /* Around every entry into Lua: starts the clock of the runaway check. */
 void state_enter(struct state *s, struct vu *vu);
 void state_leave(struct state *s);
-/* For C functions that may take long, in place of the count hook, which does not run in them: a
- * look at the clock; raises when what runs must stop. Nothing in a state that is no run's. */
+/* For C functions that are called from Lua and may take long, in place of the count hook, which
+ * does not run in them: a look at the clock; raises when what runs must stop. Nothing in a state
+ * that is no run's. */
 void state_check_time(struct lua_State *L);
-/* Notes where the script is, for whoever watches: `waited` at a wait point, else in passing. */
-void state_note_place(struct state *s, struct lua_State *L, bool waited);
+/* Notes where the script waits, for whoever watches: called by the C function that makes it wait.
+ */
+void state_note_wait(struct state *s, struct lua_State *L);
 /* Waiting for another state's thread, by design (shared data that is being built). */
 void state_block(struct state *s, bool blocked);
 /* Whether what runs must not go on, whatever a pcall says: it ran away, or its user was cancelled.

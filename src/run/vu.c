@@ -359,7 +359,7 @@ int vu_wait(lua_State *L, struct vu *vu, void (*cancel)(struct vu *vu),
             int (*resumed)(lua_State *L, struct vu *vu)) {
   assert(vu->phase == VU_RUNNING);
   if (vu->state->options.watch)
-    state_note_place(vu->state, L, true);
+    state_note_wait(vu->state, L);
   vu->cancel = cancel;
   vu->resumed = resumed;
   vu->phase = VU_WAITING;
