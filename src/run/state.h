@@ -85,7 +85,9 @@ struct state {
   struct watch_place place; /* where Lua was last seen when no user runs */
   /* time */
   uint64_t entered_ns;
-  uint64_t entered_cpu_ns; /* of the thread, when the hook first looked since then; 0 = not yet */
+  uint64_t entered_cpu_ns; /* of the thread, as seen at the first look since then; 0 = not yet */
+  uint64_t cpu_ns;         /* of the thread, when it was last asked for, */
+  uint64_t cpu_stamp_ns;   /* and when that was */
   uint64_t looked_ns;      /* when the hook last looked, or when Lua was entered */
   uint64_t still_ns;       /* since then nothing ran at all */
   bool stopped;            /* what runs was running away */
