@@ -125,8 +125,8 @@ static int dispatch(int argc, char **argv) {
   return run_command(name, argc - 2, argv + 2);
 }
 
-/* Samples and buffers come and go by the megabyte. Memory that the C library gives back to the system
- * each time costs a page fault per 4 KiB when it is wanted again: 3 % of a busy worker. */
+/* Samples and buffers come and go by the megabyte. Memory that the C library gives back to the
+ * system each time costs a page fault per 4 KiB when it is wanted again: 3 % of a busy worker. */
 static void keep_freed_memory(void) {
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
   mallopt(M_TRIM_THRESHOLD, 16 << 20);

@@ -105,7 +105,7 @@ static size_t push_short(struct reader *r, const char *s, size_t len, size_t fro
   const unsigned char *u = (const unsigned char *)s;
   size_t slot = (len * 7 + u[0] + (size_t)3 * u[len / 2] + (size_t)5 * u[len - 1]) & (slots - 1);
   struct seen *seen = &r->memory->strings[from + slot];
-  lua_Integer at = (lua_Integer)(AT_STRINGS + from + slot);
+  lua_Integer at = AT_STRINGS + (lua_Integer)from + (lua_Integer)slot;
   if (seen->len == len && memcmp(seen->bytes, s, len) == 0) {
     lua_rawgeti(r->L, r->kept, at);
     return slot;
@@ -270,8 +270,8 @@ static void learn_shape(struct reader *r, struct shape *s, size_t slot, const st
   lua_State *L = r->L;
   push_keys(L, e);
   bind_push_object_type(L);
-  lua_rawseti(L, r->kept, (lua_Integer)(AT_TYPES + slot));
-  lua_rawseti(L, r->kept, (lua_Integer)(AT_ORDERS + slot));
+  lua_rawseti(L, r->kept, AT_TYPES + (lua_Integer)slot);
+  lua_rawseti(L, r->kept, AT_ORDERS + (lua_Integer)slot);
   memcpy(s->lens, e->lens, sizeof e->lens);
   s->known = true;
 }
@@ -294,7 +294,7 @@ static bool push_shape(struct reader *r, const struct entries *e) {
   if (!s->known)
     learn_shape(r, s, slot, e);
   r->memory->begins[e->first] = (uint8_t)(slot + 1);
-  lua_rawgeti(r->L, r->kept, (lua_Integer)(AT_TYPES + slot));
+  lua_rawgeti(r->L, r->kept, AT_TYPES + (lua_Integer)slot);
   return true;
 }
 
@@ -372,7 +372,7 @@ static void expect_shape(struct reader *r, struct entries *e, size_t slot) {
   e->expected = e->shape->n;
   e->made = true;
   lua_createtable(L, 0, e->expected);
-  lua_rawgeti(L, r->kept, (lua_Integer)(AT_ORDERS + shape - 1));
+  lua_rawgeti(L, r->kept, AT_ORDERS + (lua_Integer)shape - 1);
   lua_rotate(L, e->base + 1, 2);
 }
 
@@ -456,7 +456,7 @@ static bool read_entry(struct reader *r, struct entries *e) {
 /* The object is whole: leaves it alone at base + 1. */
 static void end_object(struct reader *r, struct entries *e) {
   lua_State *L = r->L;
-  if (!e->made)
+  if (!e->made) // cppcheck-suppress ctuuninitvar
     make_object(r, e, true);
   if (e->shape && e->n == e->expected && e->shape->serial == e->serial) {
     lua_rawgeti(L, r->kept, AT_TYPES + (e->shape - r->memory->shapes));

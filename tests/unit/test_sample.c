@@ -183,8 +183,56 @@ static void served_only_by_who_answered(void **state) {
   sample_free(s);
 }
 
+/* Numbers of one to twenty digits, with zeros where they can get lost. */
+static void numbers_are_whole(void **state) {
+  (void)state;
+  uint64_t power = 1;
+  for (int digits = 1; digits <= 20; digits++, power *= 10) {
+    const uint64_t numbers[] = {power - 1, power, power + 7, power * 9 + power / 10, power / 7 * 5};
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+      struct sample *s = sample_new();
+      struct buf b;
+      char want[64];
+      buf_init(&b, BUF_MAX_OWN);
+      s->bytes_sent = numbers[i];
+      sample_write(&b, s, "r", false);
+      snprintf(want, sizeof want, ",\"bytes_sent\":%llu,", (unsigned long long)numbers[i]);
+      if (!strstr(b.data, want))
+        fail_msg("%s is not in %s", want, b.data);
+      buf_free(&b);
+      sample_free(s);
+    }
+  }
+}
+
+/* Short texts lie in the sample, those for which there is no room do not; both are freed with it.
+ */
+static void texts_are_kept(void **state) {
+  (void)state;
+  struct sample *s = sample_new();
+  char text[SAMPLE_SMALL];
+  memset(text, 'x', sizeof text);
+  s->url = sample_keep(s, text, SAMPLE_SMALL - 3);
+  s->served = sample_keep(s, "r", 1);
+  s->chosen = sample_keep(s, "q", 1);
+  assert_int_equal(strlen(s->url), SAMPLE_SMALL - 3);
+  assert_ptr_equal(s->url, s->small);
+  assert_ptr_equal(s->served, s->small + SAMPLE_SMALL - 2);
+  assert_string_equal(s->served, "r");
+  assert_string_equal(s->chosen, "q");
+  sample_drop(s, s->url);
+  s->url = sample_keep(s, text, sizeof text);
+  assert_memory_equal(s->url, text, sizeof text);
+  assert_int_equal(s->url[sizeof text], '\0');
+  sample_drop(s, s->url);
+  s->url = mem_strdup("apart");
+  sample_free(s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(numbers_are_whole),
+      cmocka_unit_test(texts_are_kept),
       cmocka_unit_test(served_only_by_who_answered),
       cmocka_unit_test(unknown_is_null),
       cmocka_unit_test(everything_known),
