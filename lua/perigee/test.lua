@@ -227,14 +227,14 @@ function Suite:it(name, fn)
     self:run_hooks "before"
     fn()
     self:run_hooks "after"
-  end, message)
+  end, message, whole)
   self:report(ok, whole, err)
 end
 
 function Suite:describe(name, fn)
   table.insert(self.names, name)
   table.insert(self.hooks, { before = {}, after = {} })
-  local ok, err = core.limited(self.seconds, fn, message)
+  local ok, err = core.limited(self.seconds, fn, message, table.concat(self.names, " > "))
   if not ok then
     self:report(false, table.concat(self.names, " > "), err)
   end
@@ -290,7 +290,7 @@ local function run_file(suite, path)
   if chunk then
     local before = suite.passed + suite.failed
     local ok
-    ok, err = core.limited(suite.seconds, chunk, message)
+    ok, err = core.limited(suite.seconds, chunk, message, path)
     if not ok then
       suite:report(false, path, err)
     elseif suite.passed + suite.failed == before then

@@ -234,13 +234,14 @@ static int core_runs(lua_State *L) {
   return 1;
 }
 
-/* limited(seconds, fn, handler) -> true, or false and the error value: fn() with so much CPU time;
+/* limited(seconds, fn, handler, name) -> true, or false and the error value: fn() with so much CPU time;
  * stress(on): whether whole collections run all the time in there. */
 static int core_limited(lua_State *L) {
   double seconds = luaL_checknumber(L, 1);
   luaL_argcheck(L, seconds > 0 && seconds < 1e9, 1, "out of range");
   luaL_checktype(L, 2, LUA_TFUNCTION);
   luaL_checktype(L, 3, LUA_TFUNCTION);
+  bind_limit_name(L, luaL_optstring(L, 4, "what was called"));
   lua_settop(L, 3);
   lua_pushvalue(L, 2);
   bool ok = bind_limit_call(L, seconds, 3);

@@ -13,8 +13,12 @@
 MAY_RAISE void bind_limit_set(lua_State *L, double seconds);
 /* Calls the function on top (popped) with a limit of its own, protected; what is spent in it is
  * given back to the limit around it. Pushes nothing and returns true, or false with the error
- * value; `handler` is the stack index of a message handler or 0, and is left out for a stop. */
+ * value. A function of C that does not come back for 5 s more of CPU time ends the process with
+ * status 1, under the name that bind_limit_name gave; `handler` is the stack index of a message
+ * handler or 0, and is left out for a stop. */
 MAY_RAISE bool bind_limit_call(lua_State *L, double seconds, int handler);
+/* What the next bind_limit_call is of; copied. */
+MAY_RAISE void bind_limit_name(lua_State *L, const char *what);
 /* What the count hook does, for C functions that take long. */
 MAY_RAISE void bind_limit_check(lua_State *L);
 /* Whether the hook also runs whole collections, which finds what a binding forgot to hold. */

@@ -75,7 +75,7 @@ static void describe(const struct conductor *c, const struct worker *w, uint64_t
   err_set(err, ERR_TIMEOUT,
           "the script stopped coming back: worker %u of %u has been in %s for %.1f s%s, in a "
           "function that cannot be stopped from outside (a library's, string.find on a hard "
-          "pattern, io.read)",
+          "pattern, a tokenizer on a very long text, io.read)",
           w->index, c->run.n_workers, stay, (double)age_ns / 1e9, where);
 }
 

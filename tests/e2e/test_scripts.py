@@ -298,6 +298,20 @@ it("third", function() end)
     eq(work.perigee("lua", "l.lua", timeout=30).status, 7)
 
 
+def test_a_spec_that_does_not_come_back(work):
+    """No hook reaches into string.find: the command ends all the same, and says where it was."""
+    work.write("x_spec.lua", """
+it("first", function() end)
+describe("group", function()
+  it("hard", function() string.find(("a"):rep(100000), (".-"):rep(50) .. "b") end)
+end)
+""")
+    result = work.perigee("test", "--runaway", "0.1s", "x_spec.lua", timeout=90)
+    eq(result.status, 1)
+    has(result.out, "ok   first")
+    has(result.err, "group > hard did not come back: it is in a function that cannot be stopped from outside")
+
+
 def test_perigee_lua_shows_no_frames_of_its_own(work):
     work.write("bad.lua", "x =\n= 2")
     work.write("sub/module.lua", "return +")
