@@ -234,8 +234,8 @@ static int core_runs(lua_State *L) {
   return 1;
 }
 
-/* limited(seconds, fn, handler, name) -> true, or false and the error value: fn() with so much CPU time;
- * stress(on): whether whole collections run all the time in there. */
+/* limited(seconds, fn, handler, name) -> true, or false and the error value: fn() with so much CPU
+ * time; stress(on): whether whole collections run all the time in there. */
 static int core_limited(lua_State *L) {
   double seconds = luaL_checknumber(L, 1);
   luaL_argcheck(L, seconds > 0 && seconds < 1e9, 1, "out of range");

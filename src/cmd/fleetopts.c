@@ -342,7 +342,7 @@ static int read_value(const char *path, struct value *file, struct err *err) {
 }
 
 static int read_file(const char *path, struct fleet *f, struct err *err) {
-  struct value file;
+  struct value file = value_null();
   int rc = read_value(path, &file, err);
   if (rc == ERR_TIMEOUT) { /* its thread goes on: nothing of the process may be freed */
     fprintf(stderr, "perigee: --fleet %s: %s\n", path, err->text);
