@@ -263,6 +263,11 @@ function checks.metrics(facts, e)
   return { ok("metrics", "%s in %s", counted(m.samples, "sample"), ms(r.ms)) }
 end
 
+-- Blocks that prompts can use: vLLM keeps the first of its pool for itself (the null block).
+local function usable(c)
+  return tostring(c.source):find("vllm", 1, true) and c.blocks - 1 or c.blocks
+end
+
 function checks.cache(facts, e)
   local r, c, kind = reply(e, "metrics"), probe.cache_config(e), probe.kind(e)
   local info, list = object(e, "server_info") or {}, {}
@@ -275,7 +280,7 @@ function checks.cache(facts, e)
       "the metrics do not say the block size") or ok("cache", "the metrics do not say the block size")
   else
     list[1] = ok("cache", "block_size %s%s%s, from %s", count(c.block_size),
-      c.blocks and (", %s blocks (%s)"):format(count(c.blocks), counted(c.blocks * c.block_size, "token"))
+      c.blocks and (", %s blocks (%s)"):format(count(usable(c)), counted(usable(c) * c.block_size, "token"))
         or "",
       c.prefix_caching ~= nil and ", prefix caching " .. (c.prefix_caching and "on" or "off") or "", c.source)
     if facts.block_size and facts.block_size ~= c.block_size then

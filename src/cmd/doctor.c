@@ -78,7 +78,7 @@ static const struct options_command command = {
         "  perigee doctor --fleet fleet.lua --json\n"
         "  perigee doctor               (the built-in simulated fleet)\n"
         "\n"
-        "It costs about 13 requests to each server, three of them one prompt of some 450 tokens "
+        "It costs about 15 requests to each server, three of them one prompt of some 450 tokens "
         "with\n"
         "at most 8 tokens of output, and what parity asks beside (/tokenize, mostly).\n"
         "\n"
@@ -248,6 +248,11 @@ static int find_parity(struct doctor *d, struct err *err) {
   else if (asked && compare(d, &wish, left_ns, &list, &why))
     value_set(&parity, "error", value_cstring(why.text));
   value_set(&parity, "list", list);
+  for (size_t i = 0; i < value_count(value_get(&parity, "list")); i++) {
+    int64_t n = 0; /* one renderer: each server stands there once */
+    if (value_to_int(value_get(value_at(value_get(&parity, "list"), i), "requests"), &n))
+      d->sent += n;
+  }
   value_set(&d->facts, "parity", parity);
   value_free(&wish);
   return rc;

@@ -238,6 +238,7 @@ static int ask_step(struct asking *a, const struct parity_question *q, size_t nu
     rc = start(a, &list[i], i, q->c, step, err);
     used[i] = true;
     started += !rc;
+    s->sent += !rc;
   }
   if (started && a->left)
     loop_run(a->loop);

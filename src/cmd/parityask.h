@@ -36,6 +36,7 @@ struct parity_server {
   const char *id, *url;          /* borrowed */
   struct parity_answer *answers; /* one for each question */
   unsigned unknown[2];           /* by form: steps (bits) that the server does not know */
+  unsigned sent;                 /* requests made to it */
   char *gone;                    /* it does not answer at all: why; NULL */
 };
 

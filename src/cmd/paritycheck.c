@@ -137,6 +137,7 @@ static void judge_server(const struct pass *p, struct value *out) {
   value_set(v, "compared", value_int(tally.compared));
   value_set(v, "differ", value_int(tally.differ));
   value_set(v, "by_count", value_int(tally.by_count));
+  value_set(v, "requests", value_int(p->server->sent)); /* the same for each renderer */
   value_set(v, "reason",
             value_cstring(tally.why        ? tally.why
                           : tally.compared ? NULL

@@ -35,18 +35,23 @@ struct paritycheck {
 };
 
 /* Appends one object for each server and renderer to the list `out`:
- *   arm           the arm or null
- *   server, url   the replica's id ("gateway" for the gateway), its URL
- *   model, tokenizer, renderer     names; renderer null: no template here, prompts alone
- *   verdict       "equal" (all that was compared, by ids), "count" (equal counts, no ids to be
- * had), "differs", "unknown" (nothing could be compared; `reason` says why) compared, differ,
- * by_count     numbers of cases reason        null, or what could not be asked cases [{case, form
- * ("prompt" | "messages"), evidence (null: none), local_tokens, server_tokens (null where unknown),
- * verdict ("equal" "count" "differs" "refused" (both sides refuse it) "skipped" "error"), reason
- * (null, or text), difference (null, or {index, local_id, server_id, same_text, before, local,
- * server}: texts readable, quoted), causes [{name, text, test, strength}]}] 0 also when servers
- * differ, refuse or are gone (that is in the answer); an error when nothing can be asked at all
- * (URL, TLS files, no memory for a loop) or a template cannot be used here. */
+ *
+ * - arm: the arm, or null
+ * - server, url: the replica's id ("gateway" for the gateway), its URL
+ * - model, tokenizer, renderer: names; renderer null: no template here, prompts alone
+ * - verdict: "equal" (all that was compared, by ids), "count" (equal counts, no ids to be had),
+ *   "differs", "unknown" (nothing could be compared; `reason` says why)
+ * - compared, differ, by_count: numbers of cases
+ * - requests: how many were made to the server, for all its renderers together
+ * - reason: null, or what could not be asked
+ * - cases: [{case, form ("prompt" | "messages"), evidence (null: none), local_tokens, server_tokens
+ *   (null where unknown), verdict ("equal" "count" "differs" "refused" (both sides refuse it)
+ *   "skipped" "error"), reason (null, or text), difference (null, or {index, local_id, server_id,
+ *   same_text, before, local, server}: texts readable, quoted), causes [{name, text, test,
+ *   strength}]}]
+ *
+ * 0 also when servers differ, refuse or are gone (that is in the answer); an error when nothing can
+ * be asked at all (URL, TLS files, no memory for a loop) or a template cannot be used here. */
 NODISCARD int paritycheck_run(const struct paritycheck *check, struct value *out, struct err *err);
 
 /* Whether all entries of a list by paritycheck_run are "equal"; with `arm` (may be NULL) those of

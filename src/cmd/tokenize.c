@@ -27,7 +27,7 @@ static const struct options_spec specs[] = {
     {"--family", "NAME", OPTIONS_TEXT, offsetof(struct tokenize_options, family),
      "whose rank file it is: cl100k_base, o200k_base, o200k_harmony, llama4, kimi_k2"},
     {"--decode", NULL, OPTIONS_FLAG, offsetof(struct tokenize_options, decode),
-     "the input is token ids, separated by anything but digits; print their text"},
+     "the input is token ids, with blanks, commas or brackets between; print their text"},
     {"--count", NULL, OPTIONS_FLAG, offsetof(struct tokenize_options, count),
      "print how many ids there are, not which"},
     {"--add-special", NULL, OPTIONS_FLAG, offsetof(struct tokenize_options, add_special),

@@ -132,7 +132,7 @@ static const struct blockhash_field dynamo_fields[] = {
 
 const struct blockhash_scheme blockhash_schemes_xxh3[] = {
     {.name = "ic-xxh3",
-     .about = "inference-cache, SMG's event tree, Mooncake RFC #1527",
+     .about = "inference-cache, SMG's event tree, Mooncake RFC #1527 (seed 1337 unless given)",
      .fields = ic_fields,
      .params = PARAM(SEED_NUMBER) | PARAM(PARENT_PREFIX),
      .block_size = 16,

@@ -124,10 +124,10 @@ def openssl(work, name, subject, alt):
 def test_the_built_in_fleet_is_healthy(work):
     result = doctor(work, status=0)
     matches(result.out, r"^The built-in simulated fleet")
-    matches(result.out, r"healthy: \d+ ok, 0 warnings, 0 failures; 26 requests to 2 servers in")
+    matches(result.out, r"healthy: \d+ ok, 0 warnings, 0 failures; 30 requests to 2 servers in")
     value = examined(work, "--sim", "3")
     eq([e["id"] for e in value["endpoints"]], ["r0", "r1", "r2"])
-    eq((value["healthy"], value["status"], value["simulated"], value["requests"]), (True, 0, True, 39))
+    eq((value["healthy"], value["status"], value["simulated"], value["requests"]), (True, 0, True, 45))
     e = value["endpoints"][0]
     eq((e["kind"], e["block_size"], e["prefix_caching"], e["cached"]), ("sim", 16, True, "value"))
     eq(e["cached_tokens"] % 16, 0)

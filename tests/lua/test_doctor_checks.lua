@@ -28,7 +28,7 @@ describe("doctor_checks: a healthy vLLM", function()
     expect(said(list, "models")):eq "ok: m (max_model_len 32,768)"
     expect(said(list, "server")):eq "ok: vLLM, version 0.20.1"
     expect(said(list, "cache")):eq(
-      "ok: block_size 16, 1,000 blocks (16,000 tokens), prefix caching on, from vllm:cache_config_info")
+      "ok: block_size 16, 999 blocks (15,984 tokens), prefix caching on, from vllm:cache_config_info")
     expect(#list):eq(13)
   end)
 end)
