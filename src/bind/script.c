@@ -84,7 +84,8 @@ MAY_RAISE static void push_module_function(lua_State *L, const struct job *job) 
   lua_getglobal(L, "require");
   lua_pushstring(L, job->module);
   lua_call(L, 1, 1);
-  lua_getfield(L, -1, job->function);
+  lua_pushstring(L, job->function); /* raw: a module may have a word of its own for what it lacks */
+  lua_rawget(L, -2);
   if (!lua_isfunction(L, -1))
     luaL_error(L, "module %s has no function %s", job->module, job->function);
 }

@@ -121,7 +121,13 @@ static int find_fleet(struct runjob *job, struct err *err) {
     return rc;
   const struct run_options *o = &job->options;
   job->fleet.verify = o->verify;
-  bool given = job->fleet.n_replicas || job->fleet.gateway || o->sim;
+  bool own = job->fleet.n_replicas || job->fleet.gateway, given = own || o->sim;
+  if (own && (o->sim || o->profile || o->sim_sets.n || o->faults.n || o->truth))
+    return err_set(
+        err, ERR_INVALID,
+        "--sim, --profile, --sim-set, --fault and --truth are for the built-in fleet, and "
+        "--fleet %s names servers of your own",
+        o->fleet.fleet_file);
   if (!given && job->plan.n_targets && (o->profile || o->sim_sets.n || o->faults.n || o->truth))
     return err_set(err, ERR_INVALID,
                    "--profile, --sim-set, --fault and --truth are for the built-in fleet, and the "
@@ -132,12 +138,12 @@ static int find_fleet(struct runjob *job, struct err *err) {
     if (rc)
       err_prefix(err, "%s: target", job->plan.where);
   }
-  if (!rc && o->fleet.fleet_file && !job->fleet.n_replicas && !job->fleet.gateway)
+  if (!rc && o->fleet.fleet_file && !job->fleet.n_replicas && !job->fleet.gateway && !o->sim)
     return err_set(
         err, ERR_INVALID,
         "--fleet %s names no server: it returns {replicas = {{url = \"http://...\"}}}, or "
-        "{gateway = ...}; leave --fleet out for the built-in fleet",
-        o->fleet.fleet_file);
+        "{gateway = ...}; --sim %d beside it gives the built-in fleet its settings",
+        o->fleet.fleet_file, RUN_SIM_REPLICAS);
   if (!rc && o->max_users && !job->plan.load.open)
     return err_set(err, ERR_INVALID,
                    "--max-users bounds the sessions of an open load, and that of %s is closed: it "

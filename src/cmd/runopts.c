@@ -146,7 +146,7 @@ static int check(const struct run_options *o, struct err *err) {
   if (o->no_preflight && !o->fleet.model)
     return err_set(err, ERR_INVALID,
                    "--no-preflight needs --model: nobody asks the servers for it");
-  bool elsewhere = o->fleet.replicas.n || o->fleet.gateway || o->fleet.fleet_file;
+  bool elsewhere = o->fleet.replicas.n || o->fleet.gateway; /* a fleet file's own: run.c */
   if (elsewhere && (o->sim || o->profile || o->sim_sets.n || o->faults.n || o->truth))
     return err_set(err, ERR_INVALID,
                    "--sim, --profile, --sim-set, --fault and --truth are for the built-in fleet, "

@@ -358,7 +358,7 @@ def test_fleet_files(work):
         ('{ replicas = { { url = "https://a" } }, tls = { insecure = "yes" } }', "tls: insecure must be true or false"),
         ('{ gateway = "http://a/v1" }', "leave /v1 off"),
         ("{}", "names no server: it returns {replicas ="),
-        ('{ model = "m" }', "leave --fleet out for the built-in fleet"),
+        ('{ model = "m" }', "--sim 3 beside it gives the built-in fleet its settings"),
         ('{ replicas = { { url = "http://a", id = 5 } } }', "replicas[1]: id must be a string"),
         ('{ replicas = { { url = "http://a", id = ("x"):rep(1e6) } } }', "an id has at most 100 bytes"),
     ]

@@ -236,7 +236,7 @@ return perigee.plan {
 def test_fleet_files_say_blocks_and_scheme(work):
     work.write("s.lua", HASHES)
     work.write("f.lua", 'return { hash_scheme = "ic-xxh3", block_size = 32 }')
-    result = work.perigee("run", "s.lua", "--fleet", "f.lua", *LOOSE)
+    result = work.perigee("run", "s.lua", "--fleet", "f.lua", "--sim", "3", *LOOSE)
     eq(result.status, 0, result.out + result.err)
     eq((result.run["fleet"]["hash_scheme"], result.run["fleet"]["block_size"]), ("ic-xxh3", 32))
     eq(result.summary["metrics"]["cached"]["max"], 192)
