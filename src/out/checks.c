@@ -170,8 +170,10 @@ static struct counts count_rows(const struct table *t, const struct checks_input
     c.all++;
     c.ended += ok || sample_error_failed((enum sample_error)r->error);
     c.empty += r->error == SAMPLE_EMPTY_STREAM;
-    c.events += r->output_events;
-    c.coalesced += r->coalesced;
+    if (r->flags & ROW_STREAMED) { /* a whole reply's output has no time of its own */
+      c.events += r->output_events;
+      c.coalesced += r->coalesced;
+    }
     if (!ok)
       continue;
     c.ok++;

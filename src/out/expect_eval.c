@@ -105,7 +105,7 @@ static void format(const struct expect *e, double x, char *out, size_t size) {
 struct term_value {
   struct series series;
   double value;
-  char why[240]; /* why there is no value; "" when there is one */
+  char why[320]; /* why there is no value; "" when there is one */
 };
 
 /* Good generation requests that match the term, and those of them that lack what its metric is made
@@ -128,20 +128,64 @@ static struct lacking count_lacking(const struct filter_use *use, const struct t
   return n;
 }
 
-/* The names that vu:check was given, as many as there is room for; false: none. */
+/* The names that vu:check was given in the window, as many as there is room for; false: none. */
 static bool names_checks(const struct table *t, char *out, size_t size) {
   size_t len = 0;
   bool *seen = mem_calloc(t->value_names.n, sizeof *seen);
   for (size_t i = 0; i < t->n_values; i++) {
     const struct table_value *v = &t->values[i];
     const char *name = t->value_names.items[v->name];
-    if (!v->is_check || seen[v->name] || len + strlen(name) + 3 > size)
+    if (!v->is_check || !v->measured || seen[v->name] || len + strlen(name) + 3 > size)
       continue;
     seen[v->name] = true;
     len += (size_t)snprintf(out + len, size - len, "%s%s", len ? ", " : "", name);
   }
   mem_free(seen);
   return len > 0;
+}
+
+/* "; …" when a tag is asked for that is a fact of requests and not of what a script gives. */
+static void hint_tags(const struct filter *f, char *out, size_t size) {
+  out[0] = '\0';
+  for (size_t i = 0; i < f->n; i++) {
+    if (f->conds[i].kind == FILTER_TAG || f->conds[i].kind == FILTER_CHECK)
+      continue;
+    snprintf(out, size,
+             "; checks and values have only tags of vu:tag and vu:record, %s is of requests",
+             f->conds[i].tag);
+    return;
+  }
+}
+
+/* Which check was asked for, when none is like it. */
+static void explain_checks(const struct filter *f, const char *names, char *out, size_t size) {
+  char hint[96];
+  bool name = false;
+  for (size_t i = 0; i < f->n; i++)
+    name = name || f->conds[i].kind == FILTER_CHECK;
+  bool tags = f->n > name || !name; /* an arm is one too */
+  hint_tags(f, hint, sizeof hint);
+  snprintf(out, size, "no data: no check has %s%s%s: there are %s%s", name ? "that name" : "",
+           name && tags ? " and " : "", tags ? "those tags" : "", names, hint);
+}
+
+/* Why none of a script's own values is like it; false: there are none at all. */
+static bool explain_values(const struct expect_term *term, const struct table *t, char *out,
+                           size_t size) {
+  const char *name = term->metric->name;
+  int64_t number = names_find(&t->value_names, name);
+  unsigned long long measured = 0, others = 0;
+  char hint[96];
+  for (size_t i = 0; i < t->n_values && number >= 0; i++)
+    if (t->values[i].name == (uint32_t)number)
+      *(t->values[i].measured ? &measured : &others) += 1;
+  hint_tags(&term->filter, hint, sizeof hint);
+  if (measured)
+    snprintf(out, size, "no data: no value of %s has these tags (%llu recorded)%s", name, measured,
+             hint);
+  else if (others)
+    snprintf(out, size, "no data: %s was recorded by sessions outside the window only", name);
+  return measured || others;
 }
 
 /* Why nothing that was measured has the metric: what the replies lack, and who could say it. */
@@ -169,8 +213,9 @@ static void explain_lack(const struct expect_term *term, const struct table *t,
              "no data: %s needs event streams; replies%s were not streamed (%llu of %llu)",
              metric->name, these, (unsigned long long)n.not_streamed, ok);
   else if (metric->id == METRIC_CHECKS && names_checks(t, why, sizeof why))
-    snprintf(out, size, "no data: no check has %s: there are %s",
-             term->filter.n == 1 ? "that name" : "that name and those tags", why);
+    explain_checks(&term->filter, why, out, size);
+  else if (metric->domain == METRIC_OF_SCRIPT && explain_values(term, t, out, size))
+    return;
   else if (metric->domain == METRIC_OF_SCRIPT && t->session_detail[SAMPLE_SCRIPT])
     snprintf(out, size, "no data: no value of %s was recorded; a session failed: %.140s",
              metric->name, t->session_detail[SAMPLE_SCRIPT]);

@@ -44,7 +44,7 @@ static const struct metric builtin[METRIC_BUILTIN_COUNT] = {
     LATENCY(
         METRIC_TPOT, "tpot", OF_REQUEST,
         "time per output token: (last − first event with output) ÷ (tokens − those of the first "
-        "event)"),
+        "event); an event whose token has no text yet (half a character) is none"),
     LATENCY(METRIC_E2E, "e2e", OF_REQUEST, "end of the reply − start"),
     SECONDS(METRIC_START_LAG, "start_lag", OF_REQUEST,
             "start − the time the request was due: the client's own lateness", NULL),
@@ -107,7 +107,9 @@ static const struct metric builtin[METRIC_BUILTIN_COUNT] = {
     SHARE(METRIC_INCOMPLETE, "incomplete",
           "requests the end of the run cut off, of all but the cancelled", NULL),
     METRIC(METRIC_CHECKS, "checks", "ratio", UNITS_RATIO, OF_SCRIPT,
-           "calls of vu:check that were true; checks{check=NAME}: those of that name",
+           "calls of vu:check that were true; checks{check=NAME}: those of that name; their rate: "
+           "those "
+           "that were true, per second of the window",
            .indicator = true, .needs = "vu:check in the script"),
 };
 

@@ -161,24 +161,37 @@ static void of_replicas(struct series *s, const struct table *t, const struct fi
   filter_use_free(&use);
 }
 
-static void of_checks(struct series *s, const struct table *t, const struct filter_use *use) {
+/* Which values of the script count: those of measured sessions; for a rate those of the window. */
+typedef bool value_counts(const struct table *t, const struct table_value *v);
+
+static bool of_measured(const struct table *t, const struct table_value *v) {
+  (void)t;
+  return v->measured;
+}
+
+static bool in_window(const struct table *t, const struct table_value *v) {
+  return table_in_window(t, v->arm, v->time);
+}
+
+static void of_checks(struct series *s, const struct table *t, const struct filter_use *use,
+                      value_counts *counts) {
   for (size_t i = 0; i < t->n_values; i++) {
     const struct table_value *v = &t->values[i];
-    if (v->is_check && v->measured && filter_match_value(use, v))
+    if (v->is_check && counts(t, v) && filter_match_value(use, v))
       push(s, v->value > 0, v->cluster);
   }
 }
 
 static void of_script(struct series *s, const struct table *t, const struct metric *metric,
-                      const struct filter_use *use) {
+                      const struct filter_use *use, value_counts *counts) {
   if (metric->id == METRIC_CHECKS) {
-    of_checks(s, t, use);
+    of_checks(s, t, use, counts);
     return;
   }
   int64_t name = names_find(&t->value_names, metric->name);
   for (size_t i = 0; i < t->n_values && name >= 0; i++) {
     const struct table_value *v = &t->values[i];
-    if (v->name == (uint32_t)name && v->measured && !isnan(v->value) && filter_match_value(use, v))
+    if (v->name == (uint32_t)name && counts(t, v) && !isnan(v->value) && filter_match_value(use, v))
       push(s, v->value * metric->scale, v->cluster);
   }
 }
@@ -213,7 +226,7 @@ static void collect_other(struct series *s, const struct table *t, const struct 
     s->n = s->hist->n;
     break;
   case METRIC_OF_SCRIPT:
-    of_script(s, t, metric, use);
+    of_script(s, t, metric, use, of_measured);
     break;
   case METRIC_OF_REQUEST:
   case METRIC_LATER:
@@ -330,6 +343,18 @@ static double sessions_ended(const struct table *t, const struct filter_use *use
   return n;
 }
 
+/* What the script gave inside, whichever session gave it: ascending, so that the sum does not
+ * depend on the order in which values came. */
+static double values_given(const struct table *t, const struct metric *metric,
+                           const struct filter_use *use) {
+  struct series s = {.div = metrics_divisor(metric)};
+  of_script(&s, t, metric, use, in_window);
+  series_sort(&s);
+  double sum = stats_sum(s.x, s.n) / s.div;
+  series_free(&s);
+  return sum;
+}
+
 void series_rates(double *out, const struct metric *const *metrics, size_t n, const struct table *t,
                   const struct metrics *m, const struct filter *f) {
   struct filter_use use;
@@ -341,6 +366,10 @@ void series_rates(double *out, const struct metric *const *metrics, size_t n, co
       continue;
     if (metrics[i]->id == METRIC_SESSIONS) {
       out[i] = sessions_ended(t, &use);
+      continue;
+    }
+    if (metrics[i]->domain == METRIC_OF_SCRIPT) {
+      out[i] = values_given(t, metrics[i], &use);
       continue;
     }
     struct series s;

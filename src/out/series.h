@@ -44,8 +44,9 @@ double series_stat(const struct series *s, const struct metric *metric, enum sta
 
 /* Per second of the arm's windows, by what happened inside them, whichever session it belonged to:
  * requests and sessions that ended well there, output tokens by their stamps and prompt tokens by
- * the first of those (failed requests have none), other indicators by the request's end; script
- * values when measured. NAN when no window is known. */
+ * the first of those (failed requests have none), other indicators by the request's end; the sum of
+ * the script's values (of checks, those that were true) by when they were given. NAN when no window
+ * is known. */
 double series_rate(const struct table *t, const struct metrics *m, const struct metric *metric,
                    const struct filter *f);
 /* The same for several metrics at once. */

@@ -12,6 +12,7 @@
 
 struct outcomes {
   uint64_t by_error[SAMPLE_ERROR_COUNT], outside; /* of the window */
+  uint64_t reconnects;                            /* of requests inside it */
 };
 
 static uint64_t failed(const struct outcomes *o) {
@@ -55,19 +56,24 @@ static void count_requests(const struct table *t, const struct filter_use *use, 
     if (!filter_match_row(use, r))
       continue;
     struct outcomes *o = r->flags & ROW_GENERATION ? &generation : &other;
-    if (r->flags & ROW_MEASURED)
-      o->by_error[r->error]++;
-    else
+    if (!(r->flags & ROW_MEASURED)) {
       o->outside++;
+      continue;
+    }
+    o->by_error[r->error]++;
+    o->reconnects += r->reconnects;
   }
   /* A run of plain HTTP requests is counted like any other; it only has no latency metrics. Nothing
    * is then beside them: `generation` is empty. */
   bool plain = !t->has_generation;
+  const struct outcomes *first = plain ? &other : &generation;
+  const struct outcomes *rest = plain ? &generation : &other;
   struct value *main =
-      value_set(out, "requests",
-                outcomes_value(plain ? &other : &generation, plain ? t->other_detail : t->detail));
+      value_set(out, "requests", outcomes_value(first, plain ? t->other_detail : t->detail));
+  set_count(main, "reconnects", first->reconnects);
   value_set(main, "generation", value_bool(t->has_generation));
-  value_set(out, "other_requests", outcomes_value(plain ? &generation : &other, t->other_detail));
+  set_count(value_set(out, "other_requests", outcomes_value(rest, t->other_detail)), "reconnects",
+            rest->reconnects);
 }
 
 static void count_sessions(const struct table *t, const struct filter_use *use, struct value *out) {

@@ -264,6 +264,7 @@ void table_add_sample(struct table *t, const struct sample *s) {
       .replica = replica_of(t, s),
       .status = (uint16_t)(s->status > 0 && s->status <= UINT16_MAX ? s->status : 0),
       .error = (uint8_t)s->error,
+      .reconnects = (uint8_t)(s->reconnects < UINT8_MAX ? s->reconnects : UINT8_MAX),
       .policy = s->policy ? (uint8_t)names_intern(&t->policies, s->policy) : 0,
       .flags =
           (uint8_t)((s->measured ? ROW_MEASURED : 0) | (s->is_generation ? ROW_GENERATION : 0) |

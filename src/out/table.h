@@ -46,7 +46,8 @@ struct table_row {
   uint32_t cluster; /* number of its session among the measured ones, after table_finish */
   uint16_t arm, replica, status;
   uint8_t error, cached_state, flags;
-  uint8_t policy; /* number among table.policies; means something with ROW_ROUTED */
+  uint8_t reconnects; /* at most 255 */
+  uint8_t policy;     /* number among table.policies; means something with ROW_ROUTED */
 };
 
 struct table_session {

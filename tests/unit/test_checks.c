@@ -105,6 +105,12 @@ static void what_the_replies_say(void **state) {
   }
   for (uint64_t i = 0; i < 10; i++)
     row_add(t, row_failed(i, 1, 0, i < 3 ? SAMPLE_EMPTY_STREAM : SAMPLE_HTTP_5XX));
+  for (uint64_t i = 0; i < 10; i++) { /* whole replies: their output has no time of its own */
+    struct sample *s = row_failed(i, 1, 0, SAMPLE_CANCELLED);
+    s->streamed = false;
+    s->output_events = 100;
+    row_add(t, s);
+  }
   struct sample *warm = row_failed(1, 1, 0, SAMPLE_EMPTY_STREAM);
   warm->measured = false;
   row_add(t, warm);

@@ -290,6 +290,51 @@ static void checks_of_the_script(void **state) {
   check_met(t, "checks{check=parsed} share > 99%", 1);
   check_not(t, "checks{check=odd} share > 1%",
             "no data: no check has that name: there are even, parsed");
+  check_not(t, "checks{turn=3} share > 1%",
+            "no data: no check has those tags: there are even, parsed; checks and values have only "
+            "tags of vu:tag and vu:record, turn is of requests");
+  check_not(t, "checks{check=even,turn=3} share > 1%",
+            "no data: no check has that name and those tags: there are even, parsed; checks and "
+            "values have only tags of vu:tag and vu:record, turn is of requests");
+  table_free(t);
+  t = table_new(0); /* outside the window there was one */
+  struct value_record warm = {.session = 1, .name = "late", .value = 1, .is_check = true};
+  table_add_value(t, &warm);
+  row_value(t, 1, "even", 1, NULL, true);
+  table_finish(t);
+  check_not(t, "checks{check=late} share > 1%", "no data: no check has that name: there are even");
+  table_free(t);
+}
+
+/* Values there are, but none with the tag. */
+static void values_without_the_tag(void **state) {
+  (void)state;
+  struct table *t = plain_table();
+  struct session_record bad = row_session(3, 0, 1, SAMPLE_SCRIPT);
+  snprintf(bad.detail, sizeof bad.detail, "x.lua:3: oops");
+  table_add_session(t, &bad);
+  struct value_record warm = {.session = 1, .name = "plan_time", .value = 1};
+  table_add_value(t, &warm);
+  table_finish(t);
+  check_not(t, "plan_time mean < 1s",
+            "no data: plan_time was recorded by sessions outside the window only");
+  row_value(t, 1, "plan_time", 20, "{\"tool\":\"grep\"}", false);
+  row_value(t, 1, "plan_time", 20, "{\"tool\":\"ls\"}", false);
+  table_finish(t);
+  check_not(t, "plan_time{tool=cat} mean < 1s",
+            "no data: no value of plan_time has these tags (2 recorded)");
+  check_not(
+      t, "plan_time{turn=2} mean < 1s",
+      "no data: no value of plan_time has these tags (2 recorded); checks and values have only "
+      "tags of vu:tag and vu:record, turn is of requests");
+  check_not(
+      t, "plan_time{tool=ls,step=1..} mean < 1s",
+      "no data: no value of plan_time has these tags (2 recorded); checks and values have only "
+      "tags of vu:tag and vu:record, step is of requests");
+  check_not(
+      t, "plan_time{status=200} mean < 1s",
+      "no data: no value of plan_time has these tags (2 recorded); checks and values have only "
+      "tags of vu:tag and vu:record, status is of requests");
   table_free(t);
 }
 
@@ -297,6 +342,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bounds),
       cmocka_unit_test(checks_of_the_script),
+      cmocka_unit_test(values_without_the_tag),
       cmocka_unit_test(what_cannot_be_judged_is_not_met),
       cmocka_unit_test(exactly_enough_samples_are_enough),
       cmocka_unit_test(rates),

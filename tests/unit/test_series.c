@@ -238,6 +238,45 @@ static void rates_go_by_what_happened_inside(void **state) {
   table_free(t);
 }
 
+/* A value counts when it was given inside the window, whichever session gave it. */
+static void value_rates_go_by_when_they_came(void **state) {
+  (void)state;
+  struct err err;
+  check_ok(metrics_declare(&metrics, "think", "ms", &err), &err);
+  struct table *t = table_new(0);
+  table_add_window(t, NULL, 1 * NS_PER_S, 3 * NS_PER_S);
+  static const struct {
+    double ms, value;
+    bool measured;
+  } values[] = {
+      {999, 1e6, false}, {1000, 100, false}, {2000, 1, true}, {2999, 300, true}, {3001, 1e6, true}};
+  for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+    struct value_record v = {.session = i,
+                             .time_ns = (uint64_t)(values[i].ms * 1e6),
+                             .name = "think",
+                             .value = values[i].value,
+                             .measured = values[i].measured};
+    table_add_value(t, &v);
+    v.name = "parsed";
+    v.is_check = true;
+    v.value = i != 2;
+    v.tags = i < 2 ? mem_strdup("{\"tool\":\"grep\"}") : NULL;
+    table_add_value(t, &v);
+    mem_free(v.tags);
+  }
+  table_finish(t);
+  check_near(series_rate(t, &metrics, metrics_find(&metrics, "think"), NULL), 0.401 / 2, 1e-15);
+  check_near(series_rate(t, &metrics, metrics_find(&metrics, "checks"), NULL), 1, 0.0);
+  struct filter f = {0};
+  assert_int_equal(filter_add(&f, "tool", "grep", NULL), 0);
+  check_near(series_rate(t, &metrics, metrics_find(&metrics, "checks"), &f), 0.5, 0.0);
+  assert_int_equal(filter_add(&f, "check", "other", NULL), 0);
+  filter_note_check(&f);
+  check_near(series_rate(t, &metrics, metrics_find(&metrics, "checks"), &f), 0, 0.0);
+  filter_free(&f);
+  table_free(t);
+}
+
 static int set_up(void **state) {
   (void)state;
   metrics_init(&metrics);
@@ -261,6 +300,7 @@ int main(void) {
       cmocka_unit_test(script_values),
       cmocka_unit_test(the_clients_timers),
       cmocka_unit_test(rates_go_by_what_happened_inside),
+      cmocka_unit_test(value_rates_go_by_when_they_came),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

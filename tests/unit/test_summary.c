@@ -346,6 +346,7 @@ static void plain_http_is_counted_apart(void **state) {
   for (int i = 0; i < 3; i++) {
     struct sample *s = plain_http(2, SAMPLE_OK);
     s->measured = i == 0;
+    s->reconnects = i == 2 ? 0 : 1;
     row_add(t, s);
   }
   table_finish(t);
@@ -355,8 +356,13 @@ static void plain_http_is_counted_apart(void **state) {
   assert_string_equal(value_to_string(at(&s, "requests.detail.http_4xx")), "plain");
   check_num(&s, "other_requests.ok", 0); /* always there; counted above */
   check_num(&s, "other_requests.outside_window", 0);
+  check_num(&s, "requests.reconnects", 1); /* measured ones only */
+  check_num(&s, "other_requests.reconnects", 0);
+  assert_null(value_get(at(&s, "sessions"), "reconnects"));
   value_free(&s);
-  row_add(t, row_failed(1, 1, 0, SAMPLE_HTTP_4XX));
+  struct sample *again = row_failed(1, 1, 0, SAMPLE_HTTP_4XX);
+  again->reconnects = 3;
+  row_add(t, again);
   struct sample *warm = row_ok(3, 1, 0, 1, 1);
   warm->measured = false;
   row_add(t, warm);
@@ -369,6 +375,8 @@ static void plain_http_is_counted_apart(void **state) {
   check_num(&s, "other_requests.ok", 1);
   check_num(&s, "other_requests.failed", 1);
   check_num(&s, "other_requests.outside_window", 2);
+  check_num(&s, "requests.reconnects", 3);
+  check_num(&s, "other_requests.reconnects", 1);
   assert_string_equal(value_to_string(at(&s, "other_requests.detail.http_4xx")), "plain");
   value_free(&s);
   table_free(t);
