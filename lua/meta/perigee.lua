@@ -53,7 +53,7 @@ local perigee = {}
 ---@field name? string what reports call it; the file's name otherwise
 ---@field description? string one line
 ---@field expect? (string|fun(results: table): boolean, string?)[] what must hold, as in `"ttft p95 < 400ms"`, `"checks{check=parsed} share > 99%"`; times and sizes with their unit
----@field metrics? table<string, string> what the script records with `vu:record`: name = unit
+---@field metrics? table<string, string> what the script records with `vu:record`: name = unit; their `rate` is the sum of the values given inside the window, per second
 ---@field params? table<string, any> parameters: name = default, or name = { default =, doc = }
 ---@field setup? fun(vu: perigee.Vu): any runs once before the load; its value (plain data or texts) is `vu.shared`
 ---@field teardown? fun(vu: perigee.Vu) runs once after the load
@@ -1397,7 +1397,8 @@ function Expectation:errors(pattern) end
 ---     A = B within 2%
 ---
 --- - `stat`: `mean` `min` `max` `sum` `count` `share` `rate` `p50` `p90` `p95` `p99` `p99.9`. A share is a part
----   of requests, a rate is per second.
+---   of requests, a rate is per second of the window, by what happened inside it: of `checks` those that were true,
+---   of the plan's own metrics the sum of the values.
 --- - `OP`: `<` `<=` `>` `>=`.
 --- - `bound`: a quantity (`400ms`, `75%`, `2/s`, `100 tokens`, `20 tokens/s`; a time or a size without its unit
 ---   is refused), `n * other`, or `other + quantity`, where `other` is another

@@ -112,6 +112,9 @@ local function outcomes(group, what)
   if (num(group.cancelled) or 0) > 0 then
     parts[#parts + 1] = ("%s cancelled"):format(count(group.cancelled))
   end
+  if (num(group.reconnects) or 0) > 0 then
+    parts[#parts + 1] = ("%s sent again on a new connection"):format(count(group.reconnects))
+  end
   if (num(group.outside_window) or 0) > 0 then
     parts[#parts + 1] = ("%s outside the window, not counted"):format(count(group.outside_window))
   end

@@ -265,6 +265,9 @@ describe("sentences", function()
     }
     expect(facts[1]):eq { "requests",
       "1,325 ok · 85 failed (6.03 %) · 2 incomplete (0.142 %) · 1 cancelled · 15 outside the window, not counted" }
+    expect(data.facts { requests = { ok = 6, failed = 0, outside_window = 1, reconnects = 4 } }[1][2]):eq
+      "6 ok · 0 failed · 4 sent again on a new connection · 1 outside the window, not counted"
+    expect(data.facts { requests = { ok = 6, reconnects = 0 } }[1][2]):eq "6 ok · 0 failed"
     expect(facts[2]):eq { "plain HTTP", "4 ok · 0 failed" }
     expect(facts[3]):eq { "sessions", "236 ok · 0 failed" }
     expect(facts[4]):eq { "throughput",
