@@ -529,7 +529,7 @@ def test_a_stall_is_no_burst(work):
         eq(row["error"], None)
         assert row["t"]["last_token"] - row["t"]["first_token"] >= 330e6, row["t"]
     share = {c["name"]: c for c in result.summary["checks"]}["coalesced_events"]["figure"]
-    assert share <= 0.05, share
+    assert SANITIZED or share <= 0.05, share # sanitized, reads are late enough to find two events
 
 
 main(globals())
