@@ -47,17 +47,26 @@ static void check_json(struct promptids *p) {
   buf_free(&want);
 }
 
+static size_t common(const struct promptids *a, const struct promptids *b) {
+  size_t n = 0;
+  while (n < a->n && n < b->n && promptids_ids(a)[n] == promptids_ids(b)[n])
+    n++;
+  return n;
+}
+
 static void set(struct side *s, struct promptids_memo *memo, const struct model *m) {
   static const struct tokens_options special = {.special = true};
   struct tokens_list want = {0};
   struct promptids before;
   struct err err;
   promptids_fork(&s->prompt, &before);
+  promptids_send(&s->prompt);
   require(promptids_set_text(&s->prompt, memo, s->text, s->len, &err) == 0);
   require(tokens_encode(m->tokens, s->text, s->len, &special, &want, &err) == 0);
   require(s->prompt.n == want.n);
   require(!want.n || memcmp(promptids_ids(&s->prompt), want.ids, want.n * sizeof *want.ids) == 0);
-  require(s->prompt.kept <= promptids_common(&before, &s->prompt));
+  require(s->prompt.kept <= common(&before, &s->prompt));
+  require(promptids_survived(&s->prompt) == common(&before, &s->prompt));
   require(promptids_firm(&s->prompt, 2) <= s->prompt.n);
   tokens_list_free(&want);
   promptids_free(&before);
