@@ -80,7 +80,7 @@ static const struct options_command command = {
         "\n"
         "It costs about 15 requests to each server, three of them one prompt of some 450 tokens "
         "with\n"
-        "at most 8 tokens of output, and what parity asks beside (/tokenize, mostly).\n"
+        "at most 8 tokens of output. Parity's are among them: more where there is no /tokenize.\n"
         "\n"
         "Exit status: 0 healthy (warnings allowed), 1 something failed, 2 wrong usage, 98 with\n"
         "--strict when there are warnings, 130 interrupted.",

@@ -13,20 +13,7 @@
 #include "text/json.h"
 #include "text/template.h"
 
-static char *read_file(const char *path, size_t *len) {
-  FILE *f = fopen(path, "rb");
-  struct buf b;
-  char part[65536];
-  buf_init(&b, BUF_MAX_OWN);
-  if (!f) {
-    perror(path);
-    exit(1);
-  }
-  for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;)
-    buf_put(&b, part, n);
-  fclose(f);
-  return buf_take(&b, len);
-}
+#include "readfile.h"
 
 static void need(int rc, const struct err *err) {
   if (rc < 0) {

@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "text/tokens.h"
 
+#include "readfile.h"
+
 static struct tokens_options with_special = {.special = true};
 
 static void must(int rc, const struct err *err) {
@@ -18,20 +20,6 @@ static void must(int rc, const struct err *err) {
     return;
   fprintf(stderr, "tokenize_speed: %s\n", err->text);
   exit(1);
-}
-
-static char *read_file(const char *path, size_t *len) {
-  FILE *f = fopen(path, "rb");
-  long n = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
-  if (n < 0) {
-    fprintf(stderr, "tokenize_speed: cannot read %s\n", path);
-    exit(1);
-  }
-  rewind(f);
-  char *text = mem_alloc((size_t)n + 1);
-  *len = fread(text, 1, (size_t)n, f);
-  fclose(f);
-  return text;
 }
 
 static void text_speed(const struct tokens *t, const char *path, double seconds, size_t doc) {

@@ -26,6 +26,8 @@
 #include "text/promptids.h"
 #include "text/template.h"
 
+#include "readfile.h"
+
 #define TURNS 200
 #define STAGES 6
 #define REPEATS_MAX 99
@@ -59,21 +61,6 @@ static void need(int rc, const struct err *err) {
     fprintf(stderr, "turn_stages: %s\n", err->text);
     exit(1);
   }
-}
-
-static char *read_file(const char *path, size_t *len) {
-  FILE *f = fopen(path, "rb");
-  struct buf b;
-  char part[65536];
-  buf_init(&b, BUF_MAX_OWN);
-  if (!f) {
-    perror(path);
-    exit(1);
-  }
-  for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;)
-    buf_put(&b, part, n);
-  fclose(f);
-  return buf_take(&b, len);
 }
 
 static struct template *read_template(const char *path) {

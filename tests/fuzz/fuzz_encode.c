@@ -2,12 +2,8 @@
  * must agree: with memo and cuts; a second time, from the memo; without either (the array or the
  * heap over whole pieces). Where pieces are known, also by plain merging. Byte-level ones must give
  * the text back. The first byte chooses the tokenizer. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz_model.h"
 
-#include "base/mem.h"
-#include "text/json.h"
 #include "text/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -43,28 +39,10 @@ static struct {
   struct tokenizer plain; /* the same with no cuts; owns nothing */
 } all[N];
 
-static void require(bool ok) {
-  if (!ok)
-    abort();
-}
-
-static struct value read_json(const char *path) {
-  FILE *f = fopen(path, "rb");
-  struct value v;
-  struct err err;
-  require(f != NULL);
-  char *text = mem_alloc(1 << 20);
-  size_t len = fread(text, 1, 1 << 20, f);
-  fclose(f);
-  require(json_parse(text, len, &v, &err) == 0);
-  mem_free(text);
-  return v;
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
   (void)argc, (void)argv;
-  struct value cases = read_json("tests/data/tokenizer/cases.json");
-  struct value bases = read_json("tests/data/tokenizer/bases.json");
+  struct value cases = fuzz_model_json("tests/data/tokenizer/cases.json");
+  struct value bases = fuzz_model_json("tests/data/tokenizer/bases.json");
   const struct value *list = value_get(&cases, "cases");
   for (size_t i = 0; i < value_count(list); i++) {
     struct value *one = value_at(list, i), *file = value_get(one, "file");

@@ -10,12 +10,12 @@
 #include "text/json.h"
 #include "text/tokens.h"
 
-static void require(bool ok) {
+static inline void require(bool ok) {
   if (!ok)
     abort();
 }
 
-static struct value fuzz_model_json(const char *path) {
+static inline struct value fuzz_model_json(const char *path) {
   FILE *f = fopen(path, "rb");
   struct value v;
   struct err err;
@@ -29,7 +29,7 @@ static struct value fuzz_model_json(const char *path) {
 }
 
 /* The case of that name; one without added tokens gets <|s|>, <|im|> and <|end|> as last ids. */
-static const struct tokens *fuzz_model_tokens(const char *name) {
+static inline const struct tokens *fuzz_model_tokens(const char *name) {
   static const char *const added[] = {"<|s|>", "<|im|>", "<|end|>"};
   static const char *const flags[] = {"single_word", "lstrip", "rstrip", "normalized", "special"};
   struct value cases = fuzz_model_json("tests/data/tokenizer/cases.json");
