@@ -304,11 +304,17 @@ class Context:
                 results.append(side())
         return out
 
-    def add(self, row, case, values, unit, op=None, target=None, beside="", note=""):
+    def add(self, row, case, values, unit, op=None, target=None, beside="", note="", floor=None):
+        """One line. `floor` is what the machine itself does in the same turns, whoever asks: where that does not hold
+        the target either, a miss says nothing about perigee, and the verdict is undecided."""
         low, high, _ = interval(values)
+        decided = verdict(values, op, target) if op else ""
+        if floor and "missed" in decided and "met" not in verdict(floor, op, target):
+            decided = "undecided"
+            note = f"{note}; " * bool(note) + "this machine by itself does not hold the target now"
         r = {"row": row, "case": case, "figure": median(values), "low": min(values), "high": max(values),
              "interval": [low, high], "n": len(values), "unit": unit, "values": values, "op": op, "target": target,
-             "verdict": verdict(values, op, target) if op else "", "beside": beside, "note": note}
+             "verdict": decided, "beside": beside, "note": note}
         self.results.append(r)
         show(r)
 

@@ -24,7 +24,7 @@ def lateness(ctx):
         goals = {0: ("<=", 30), 1: ("<=", 300)} if rate == 10000 else {}
         for i, name in enumerate(("p50", "p99")):
             ctx.add("lateness", f"{rate} arrivals/s, {name}", [m[i] for m in mine], "µs", *goals.get(i, ()),
-                    beside=f"bare timerfd {number(median([b[i] for b in bare]))} µs" + (
+                    floor=[b[i] for b in bare], beside=f"bare timerfd {number(median([b[i] for b in bare]))} µs" + (
                         f", worker at {100 * median([m[2] for m in mine]):.0f} % of a core" if i else ""))
 
 
