@@ -962,6 +962,26 @@ function stats.mean_ci(list, opts) end
 ---@return perigee.Histogram
 function stats.hist(list, opts) end
 
+-- ---------------------------------------------------------------------------------------- fleet
+
+--- The simulated fleet's own parts, without sockets. What they say is simulated.
+---@class perigee.fleet
+local fleet = {}
+
+--- Steps the engine model over a trace and says what happened in every step. Both texts are JSON in the form of
+--- `tests/data/engine/README.md` (which is also the list of the engine's rules): the trace has `config`, `requests` and
+--- `resets`, the result is `{"expect": {"steps": …, "names": …, "totals": …}}`. A request may also name an `"adapter"`.
+---
+--- ```lua
+--- local f <close> = assert(io.open("trace.json"))
+--- local result = json.decode(assert(fleet.replay(f:read "a")))
+--- print(#result.expect.steps, result.expect.totals.preemptions)
+--- ```
+---@param trace_json perigee.TextLike
+---@return string? result_json
+---@return string? message when it is no trace: what is wrong, and where
+function fleet.replay(trace_json) end
+
 -- --------------------------------------------------------------------------------------- openai
 
 --- What the response of an OpenAI-style server says, by the parser that times a run's requests.

@@ -8,6 +8,7 @@
 
 MAY_RAISE int luaopen_perigee_blockhash(lua_State *L);        /* perigee.blockhash */
 MAY_RAISE int luaopen_perigee_core(lua_State *L);             /* perigee.core */
+MAY_RAISE int luaopen_perigee_fleet(lua_State *L);            /* perigee.fleet */
 MAY_RAISE int luaopen_perigee_harmony(lua_State *L);          /* perigee.harmony */
 MAY_RAISE int luaopen_perigee_json(lua_State *L);             /* perigee.json */
 MAY_RAISE int luaopen_perigee_stats(lua_State *L);            /* perigee.stats */

@@ -84,6 +84,7 @@ void bind_embed_open(lua_State *L) {
       {"perigee.chat.core", luaopen_perigee_chat_core},
       {"perigee.completions.core", luaopen_perigee_completions_core},
       {"perigee.core", luaopen_perigee_core},
+      {"perigee.fleet", luaopen_perigee_fleet},
       {"perigee.gen.core", luaopen_perigee_gen_core},
       {"perigee.harmony", luaopen_perigee_harmony},
       {"perigee.json", luaopen_perigee_json},

@@ -138,7 +138,7 @@ int engine_add(struct engine *e, struct engine_request *req, struct err *err) {
                    "the prompt has %u tokens; with max_model_len %u it can have %u, so that one "
                    "of output fits",
                    req->prompt_len, e->config.max_model_len, e->config.max_model_len - 1);
-  assert(!req->salt || req->salt[0]);
+  assert((!req->salt || req->salt[0]) && (!req->adapter || req->adapter[0]));
   uint64_t most = (uint64_t)req->prompt_len + req->max_output;
   if (most > e->config.max_model_len)
     most = e->config.max_model_len;

@@ -33,6 +33,7 @@ struct engine_request {
   uint32_t prompt_len;
   uint32_t max_output; /* tokens to sample, >= 1 */
   const char *salt;    /* NULL or not empty; lives as long as the request */
+  const char *adapter; /* the LoRA adapter it runs with; the same */
   void *user;
   engine_sample_fn *sample;
   /* The engine's own. Read-only for the caller. */
@@ -48,7 +49,8 @@ struct engine_request {
 
 enum engine_event_kind { ENGINE_STORED, ENGINE_REMOVED, ENGINE_CLEARED };
 
-/* One KV event. Hashes are the engine's own 64-bit content names (chained, salt in block 0). */
+/* One KV event. Hashes are the engine's own 64-bit content names (chained; salt and adapter in
+ * block 0). */
 struct engine_event {
   enum engine_event_kind kind;
   uint64_t parent; /* stored: hash of the block before; has_parent false for a chain's first */
@@ -111,8 +113,9 @@ uint32_t engine_waiting(const struct engine *e);
 uint32_t engine_free_blocks(const struct engine *e);
 double engine_usage(const struct engine *e); /* 1 − free / (num_blocks − 1) */
 /* Longest leading run of the prompt that is in the cache now, in tokens (cap n − 1 applied),
- * without touching anything: the ground truth "available". */
-uint32_t engine_peek(const struct engine *e, const uint32_t *tokens, uint32_t n, const char *salt);
+ * without touching anything: the ground truth "available". `salt`, `adapter`: NULL or not empty. */
+uint32_t engine_peek(const struct engine *e, const uint32_t *tokens, uint32_t n, const char *salt,
+                     const char *adapter);
 
 struct engine_totals {
   uint64_t scheduled_tokens, generated_tokens, preemptions, finished, aborted, steps;

@@ -1,7 +1,8 @@
 /* engine_place.c: content names, lookup, and placing tokens into blocks (rules P1 to P6).
  *
  * A content name is a 64-bit hash chained over the blocks before it: XXH3 of (name of the block
- * before, XXH3 of the block's tokens); a salt is mixed into the first block's parent. Two different
+ * before, XXH3 of the block's tokens); salt and adapter are what stands before the first block.
+ * (vLLM hashes the adapter into every block; in a chain that comes to the same.) Two different
  * contents can share a name. Among n contents that is expected n²/2⁶⁵ times: 3·10⁻⁸ for a million
  * blocks, 3·10⁻⁴ for a hundred million (1.6 billion tokens at block size 16). The harm would be
  * one wrong hit in a simulation, so it is accepted. XXH3 resists chance, not an adversary. */
@@ -19,8 +20,9 @@ static uint64_t chain_name(uint64_t parent, const uint32_t *tokens, uint32_t blo
 }
 
 /* What stands before the first block. */
-static uint64_t chain_root(const char *salt) {
-  return salt ? XXH3_64bits(salt, strlen(salt)) : 0;
+static uint64_t chain_root(const char *salt, const char *adapter) {
+  uint64_t root = salt ? XXH3_64bits(salt, strlen(salt)) : 0;
+  return adapter ? XXH3_64bits_withSeed(adapter, strlen(adapter), root + 1) : root;
 }
 
 /* Makes sure that the names of r's first n blocks are known. */
@@ -28,7 +30,7 @@ static void name_blocks(const struct engine *e, struct engine_request *r, uint32
   struct engine_blocks *b = r->blocks;
   uint32_t block_size = e->config.block_size;
   for (; b->n_names < n; b->n_names++) {
-    uint64_t parent = b->n_names ? b->names[b->n_names - 1] : chain_root(r->salt);
+    uint64_t parent = b->n_names ? b->names[b->n_names - 1] : chain_root(r->salt, r->adapter);
     const uint32_t *tokens = r->tokens + (size_t)b->n_names * block_size;
     b->names[b->n_names] = chain_name(parent, tokens, block_size);
   }
@@ -63,12 +65,13 @@ uint32_t engine_lookup(struct engine *e, struct engine_request *r) {
   return hits;
 }
 
-uint32_t engine_peek(const struct engine *e, const uint32_t *tokens, uint32_t n, const char *salt) {
+uint32_t engine_peek(const struct engine *e, const uint32_t *tokens, uint32_t n, const char *salt,
+                     const char *adapter) {
   if (!e->config.enable_prefix_caching || !n)
     return 0;
   uint32_t block_size = e->config.block_size;
   uint32_t most = (n - 1) / block_size;
-  uint64_t name = chain_root(salt);
+  uint64_t name = chain_root(salt, adapter);
   uint32_t hits = 0;
   for (; hits < most; hits++) {
     name = chain_name(name, tokens + (size_t)hits * block_size, block_size);

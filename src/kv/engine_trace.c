@@ -135,6 +135,19 @@ static void fill_tokens(struct engine_trace_request *r, const struct value *prom
   r->output = tokens + n + m;
 }
 
+/* A string, or null for none. */
+static int get_name(const struct value *v, const char *key, const char **out, struct err *err) {
+  const struct value *name = value_get(v, key);
+  if (!name || name->kind == VALUE_NULL)
+    return 0;
+  if (name->kind != VALUE_STRING)
+    return err_set(err, ERR_INVALID, "%s must be a string or null", key);
+  *out = name->u.string.data;
+  if (!name->u.string.len || strlen(*out) != name->u.string.len)
+    return err_set(err, ERR_INVALID, "%s must not be empty or hold a NUL; null means none", key);
+  return 0;
+}
+
 static void add_input(struct engine_trace *t, int64_t step, enum engine_trace_kind kind,
                       size_t index, bool reset_running) {
   t->inputs[t->n_inputs++] = (struct engine_trace_input){
@@ -143,8 +156,8 @@ static void add_input(struct engine_trace *t, int64_t step, enum engine_trace_ki
 
 static int read_request(struct engine_trace *t, const struct value *v, size_t index,
                         struct err *err) {
-  static const char *const keys[] = {"id",     "arrival_step", "prompt",
-                                     "output", "salt",         "abort_at_step"};
+  static const char *const keys[] = {"id",   "arrival_step",  "prompt", "output",
+                                     "salt", "abort_at_step", "adapter"};
   struct engine_trace_request *r = &t->requests[index];
   int64_t arrival, abort_at;
   int rc = check_keys(v, keys, ARRAY_LEN(keys), err);
@@ -154,14 +167,8 @@ static int read_request(struct engine_trace *t, const struct value *v, size_t in
   r->id = value_get(v, "id");
   if (!r->id || r->id->kind != VALUE_STRING)
     return err_set(err, ERR_INVALID, "id must be a string");
-  const struct value *salt = value_get(v, "salt");
-  if (salt && salt->kind == VALUE_STRING) {
-    r->req.salt = salt->u.string.data;
-    if (!salt->u.string.len || strlen(r->req.salt) != salt->u.string.len)
-      return err_set(err, ERR_INVALID, "salt must not be empty or hold a NUL; null means none");
-  } else if (salt && salt->kind != VALUE_NULL) {
-    return err_set(err, ERR_INVALID, "salt must be a string or null");
-  }
+  if (get_name(v, "salt", &r->req.salt, err) || get_name(v, "adapter", &r->req.adapter, err))
+    return ERR_INVALID;
   const struct value *prompt = get_tokens(v, "prompt", err);
   const struct value *output = prompt ? get_tokens(v, "output", err) : NULL;
   if (!output)

@@ -230,7 +230,8 @@ static void post_peek(struct admin *a, struct httpd_request *req, const struct v
   struct value *cached = value_set(&v, "cached", value_object());
   for (size_t i = 0; i < a->fleet->n_hosts; i++) {
     struct simhost *h = a->fleet->hosts[i];
-    uint32_t hit = engine_peek(replica_engine(h->replica), ids, n, salt && salt[0] ? salt : NULL);
+    uint32_t hit =
+        engine_peek(replica_engine(h->replica), ids, n, salt && salt[0] ? salt : NULL, NULL);
     value_set(cached, h->id, value_int(hit));
   }
   mem_free(ids);

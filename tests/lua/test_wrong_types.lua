@@ -6,8 +6,8 @@ local json = require "perigee.json"
 local perigee = require "perigee"
 
 local MODULES = {
-  "perigee.blockhash", "perigee.chat.core", "perigee.completions.core", "perigee.core", "perigee.gen.core",
-  "perigee.harmony", "perigee.json", "perigee.openai", "perigee.runtime", "perigee.stats",
+  "perigee.blockhash", "perigee.chat.core", "perigee.completions.core", "perigee.core", "perigee.fleet",
+  "perigee.gen.core", "perigee.harmony", "perigee.json", "perigee.openai", "perigee.runtime", "perigee.stats",
   "perigee.template.core", "perigee.tokenizer", "cjson",
 }
 local NOT_CALLED = { -- what they do is done to the machine, or to this test

@@ -174,7 +174,7 @@ static void events_say_what_and_where(void **state) {
   assert_int_equal(s.events[0].kind, ENGINE_REMOVED);
   assert_int_equal(s.events[0].n, 1);
   assert_int_equal(s.events[0].hashes[0], name[1]);
-  assert_int_equal(engine_peek(e, b.tokens, 9, NULL), 8); /* the other copy is still there */
+  assert_int_equal(engine_peek(e, b.tokens, 9, NULL, NULL), 8); /* the other copy is still there */
   engine_delete(e);
 }
 
@@ -262,10 +262,10 @@ static void reset_both_ways(void **state) {
   assert_int_equal(s.n_events, 3);
 
   assert_false(engine_reset_cache(e, false));
-  assert_int_equal(engine_peek(e, a.tokens, 9, NULL), 8);
+  assert_int_equal(engine_peek(e, a.tokens, 9, NULL, NULL), 8);
   assert_true(engine_reset_cache(e, true));
   assert_true(engine_reset_cache(e, true)); /* once more in the same step: counted once */
-  assert_int_equal(engine_peek(e, a.tokens, 9, NULL), 0);
+  assert_int_equal(engine_peek(e, a.tokens, 9, NULL, NULL), 0);
   assert_int_equal(engine_waiting(e), 2);
   engine_step_run(e, &s);
   assert_int_equal(s.n_preempted, 2); /* the last first */

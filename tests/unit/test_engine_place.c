@@ -19,18 +19,18 @@ static void peek_caps_at_all_but_one(void **state) {
   struct test_request a;
   uint32_t longer[20] = {0};
   run_alone(e, &a, 100, 12, NULL); /* blocks 0, 1, 2 */
-  assert_int_equal(engine_peek(e, a.tokens, 0, NULL), 0);
-  assert_int_equal(engine_peek(e, a.tokens, 1, NULL), 0);
-  assert_int_equal(engine_peek(e, a.tokens, 4, NULL), 0);
-  assert_int_equal(engine_peek(e, a.tokens, 5, NULL), 4);
-  assert_int_equal(engine_peek(e, a.tokens, 11, NULL), 8);
-  assert_int_equal(engine_peek(e, a.tokens, 12, NULL), 8);
+  assert_int_equal(engine_peek(e, a.tokens, 0, NULL, NULL), 0);
+  assert_int_equal(engine_peek(e, a.tokens, 1, NULL, NULL), 0);
+  assert_int_equal(engine_peek(e, a.tokens, 4, NULL, NULL), 0);
+  assert_int_equal(engine_peek(e, a.tokens, 5, NULL, NULL), 4);
+  assert_int_equal(engine_peek(e, a.tokens, 11, NULL, NULL), 8);
+  assert_int_equal(engine_peek(e, a.tokens, 12, NULL, NULL), 8);
   memcpy(longer, a.tokens, 12 * sizeof *longer);
-  assert_int_equal(engine_peek(e, longer, 20, NULL), 12);
+  assert_int_equal(engine_peek(e, longer, 20, NULL, NULL), 12);
   longer[5]++;
-  assert_int_equal(engine_peek(e, longer, 20, NULL), 4);
+  assert_int_equal(engine_peek(e, longer, 20, NULL, NULL), 4);
   longer[0]++;
-  assert_int_equal(engine_peek(e, longer, 20, NULL), 0);
+  assert_int_equal(engine_peek(e, longer, 20, NULL, NULL), 0);
   engine_delete(e);
 }
 
@@ -43,7 +43,7 @@ static void peek_touches_nothing(void **state) {
   for (uint32_t id = pool_next(&e->pool, 0); id; id = pool_next(&e->pool, id))
     before[n++] = id;
   assert_int_equal(n, 12);
-  assert_int_equal(engine_peek(e, a.tokens, 12, NULL), 8);
+  assert_int_equal(engine_peek(e, a.tokens, 12, NULL, NULL), 8);
   n = 0;
   for (uint32_t id = pool_next(&e->pool, 0); id; id = pool_next(&e->pool, id))
     assert_int_equal(before[n++], id);
@@ -59,12 +59,30 @@ static void salts_make_chains_of_their_own(void **state) {
   struct engine *e = test_engine(CONFIG_SMALL);
   struct test_request a, b;
   run_alone(e, &a, 100, 9, "x");
-  assert_int_equal(engine_peek(e, a.tokens, 9, "x"), 8);
-  assert_int_equal(engine_peek(e, a.tokens, 9, "y"), 0);
-  assert_int_equal(engine_peek(e, a.tokens, 9, NULL), 0);
+  assert_int_equal(engine_peek(e, a.tokens, 9, "x", NULL), 8);
+  assert_int_equal(engine_peek(e, a.tokens, 9, "y", NULL), 0);
+  assert_int_equal(engine_peek(e, a.tokens, 9, NULL, NULL), 0);
   run_alone(e, &b, 100, 9, NULL);
-  assert_int_equal(engine_peek(e, a.tokens, 9, NULL), 8);
-  assert_int_equal(engine_peek(e, a.tokens, 9, "x"), 8);
+  assert_int_equal(engine_peek(e, a.tokens, 9, NULL, NULL), 8);
+  assert_int_equal(engine_peek(e, a.tokens, 9, "x", NULL), 8);
+  engine_delete(e);
+}
+
+/* So does an adapter; neither is mistaken for the other. */
+static void adapters_make_chains_of_their_own(void **state) {
+  (void)state;
+  struct engine *e = test_engine(CONFIG_SMALL);
+  struct test_request a;
+  struct engine_step s;
+  test_request(&a, 100, 9, 1);
+  a.req.adapter = "x";
+  test_add(e, &a.req);
+  engine_step_run(e, &s);
+  assert_int_equal(engine_peek(e, a.tokens, 9, NULL, "x"), 8);
+  assert_int_equal(engine_peek(e, a.tokens, 9, NULL, "y"), 0);
+  assert_int_equal(engine_peek(e, a.tokens, 9, NULL, NULL), 0);
+  assert_int_equal(engine_peek(e, a.tokens, 9, "x", NULL), 0);
+  assert_int_equal(engine_peek(e, a.tokens, 9, "x", "x"), 0);
   engine_delete(e);
 }
 
@@ -87,8 +105,8 @@ static void names_are_chained(void **state) {
   for (uint32_t i = 0; i < 4; i++)
     for (uint32_t k = 0; k < i; k++)
       assert_true(s.events[0].hashes[i] != s.events[0].hashes[k]);
-  assert_int_equal(engine_peek(e, tokens, 3, NULL), 2);
-  assert_int_equal(engine_peek(e, tokens + 4, 4, NULL), 0);
+  assert_int_equal(engine_peek(e, tokens, 3, NULL, NULL), 2);
+  assert_int_equal(engine_peek(e, tokens + 4, 4, NULL, NULL), 0);
   engine_delete(e);
 }
 
@@ -100,7 +118,7 @@ static void caching_off_knows_nothing(void **state) {
   struct test_request a;
   struct engine_step s;
   run_alone(e, &a, 100, 12, NULL);
-  assert_int_equal(engine_peek(e, a.tokens, 12, NULL), 0);
+  assert_int_equal(engine_peek(e, a.tokens, 12, NULL, NULL), 0);
   test_add(e, test_request(&a, 100, 12, 1));
   engine_step_run(e, &s);
   assert_int_equal(s.admitted[0].cached, 0);
@@ -154,7 +172,7 @@ static void idle_hits_use_up_the_queue(void **state) {
   engine_step_run(e, &s);
   assert_int_equal(s.n_admitted, 0);
   assert_true(engine_abort(e, &b.req));
-  assert_int_equal(engine_peek(e, b.tokens, 24, NULL), 16);
+  assert_int_equal(engine_peek(e, b.tokens, 24, NULL, NULL), 16);
   engine_delete(e);
 }
 
@@ -189,6 +207,7 @@ int main(void) {
       cmocka_unit_test(peek_caps_at_all_but_one),
       cmocka_unit_test(peek_touches_nothing),
       cmocka_unit_test(salts_make_chains_of_their_own),
+      cmocka_unit_test(adapters_make_chains_of_their_own),
       cmocka_unit_test(names_are_chained),
       cmocka_unit_test(caching_off_knows_nothing),
       cmocka_unit_test(the_gate_counts_the_whole_sequence),
