@@ -32,10 +32,17 @@ function data.verdict(summary)
   return word[1], word[2], text(at(summary, "outcome", "reason")) or "", status
 end
 
+-- Checks that are the cause where others fail with them: they come first.
+local CAUSES = { lost_workers = true, descriptors = true }
+
 --- What an invalid run says before anything else: a sentence per check that does not hold.
 function data.broken_checks(summary)
-  local list = {}
+  local list, causes, others = {}, {}, {}
   for _, c in ipairs(object(summary.checks)) do
+    local into = CAUSES[c.name] and causes or others
+    into[#into + 1] = c
+  end
+  for _, c in ipairs(table.move(others, 1, #others, #causes + 1, causes)) do
     if c.ok == false then
       local form = c.minimum == true and "%s is %s, at least %s are needed: %s%s"
         or "%s is %s, the limit is %s: %s%s"

@@ -61,6 +61,12 @@ int cmd_need_descriptors(size_t need, const char *what, struct err *err) {
   return 0;
 }
 
+uint64_t cmd_descriptor_limit(void) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur
+                                                                                  : 0;
+}
+
 int cmd_lua_main(const char *name, const char *module, int argc, char **argv) {
   struct err err = {0};
   int status = 0;

@@ -32,6 +32,8 @@ int cmd_flush(int status);
 /* Raises the limit of open files to the most that the system lets us have (every connection is one)
  * and makes sure that it is `need` at least. ERR_LIMIT names `what` needs them, and `ulimit -n`. */
 NODISCARD int cmd_need_descriptors(size_t need, const char *what, struct err *err);
+/* The limit of open files as it is now; 0 when there is none. */
+uint64_t cmd_descriptor_limit(void);
 
 /* A script that can be read only once (a pipe) is read now: *path then names a file in memory, kept
  * in `room` when it is another name. Any other path stays. */

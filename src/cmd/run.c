@@ -1,5 +1,6 @@
 /* run.c: `perigee run`: reads the script, makes sure there is a fleet, runs, and hands over to
  * runend.c. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -354,6 +355,18 @@ static int execute(struct runjob *job, struct err *err) {
   return rc;
 }
 
+/* Users of a closed load may all wait for an answer at once, each on a connection of its own. Said
+ * beforehand, and no more than said: with long pauses far fewer are open, and those that find no
+ * descriptor are counted (the check `descriptors`). */
+static void warn_of_descriptors(const struct runjob *job, size_t others) {
+  uint64_t users = job->plan.load.open ? 0 : schedule_users(&job->plan.load);
+  uint64_t limit = cmd_descriptor_limit(), wanted = users + others;
+  if (limit && wanted > limit)
+    log_warn("%" PRIu64 " users may need %" PRIu64 " descriptors, and the limit is %" PRIu64
+             " open files; raise it with `ulimit -n %" PRIu64 "`, or use fewer users",
+             users, wanted, limit, (wanted / 1024 + 1) * 1024);
+}
+
 #define DESCRIPTORS_TO_READ 24 /* and some to spare; what the run needs is known behind that */
 
 /* Everything up to the run; returns −1 to go on, else the exit status. */
@@ -375,6 +388,7 @@ static int prepare(struct runjob *job, struct err *err) {
     need = fleet_need;
   if (cmd_need_descriptors(need, "this run", err))
     return cmd_fail("run", 1, err);
+  warn_of_descriptors(job, need);
   int rc = own ? start_sim(job, err) : 0;
   if (rc)
     return cmd_fail("run", rc == ERR_INVALID ? EXIT_USAGE : 1, err);

@@ -112,8 +112,8 @@ static void connect_text(const struct http_target *t, int why, const char *said,
     getrlimit(RLIMIT_NOFILE, &limit);
     snprintf(text, CURL_FAILURE_BYTES,
              "no descriptor is left for a connection (the limit is %llu open files); raise it with "
-             "`ulimit -n %llu`, or use fewer connections",
-             (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_cur * 4);
+             "`ulimit -n`, or use fewer connections",
+             (unsigned long long)limit.rlim_cur);
     return;
   case EADDRNOTAVAIL:
     stats->descriptor_limit_hits++;

@@ -232,7 +232,9 @@ describe("the other tables", function()
       { name = "sessions", figure = 1, limit = 2, minimum = true, unit = "sessions", ok = false,
         meaning = "measured sessions" },
       { name = "idle_replica", figure = 2, limit = 0, unit = "replicas", ok = false, meaning = "idle",
-        note = "no request went to r1, r2" } } }):eq {
+        note = "no request went to r1, r2" },
+      { name = "descriptors", figure = 9, limit = 0, unit = "times", ok = false, meaning = "none left" } } }):eq {
+      "descriptors is 9 times, the limit is 0 times: none left", -- what others follow from comes first
       "sessions is 1 session, at least 2 sessions are needed: measured sessions",
       "idle_replica is 2 replicas, the limit is 0 replicas: idle; no request went to r1, r2" }
   end)
