@@ -1148,8 +1148,11 @@ local Template = {}
 ---@field kwargs? table further template variables, as a request's `chat_template_kwargs`
 ---@field special? table<string, string> special tokens (`bos_token`, …); default: the configuration's
 ---@field now? string what `strftime_now` tells, `"2026-08-22T12:34:56"`; default: the local time
+---@field served? boolean messages and tools are a chat request's: the very bytes that a server (vLLM) with this
+--- template renders, which joins content parts, parses the arguments of tool calls and completes tools before
+--- the template sees them. Default false: the template gets them as they are
 
---- The text of a conversation: the very bytes a server with this template renders.
+--- The text of a conversation, as `apply_chat_template` of transformers makes it of the same messages.
 ---@param messages table[]
 ---@param opts? perigee.RenderOptions
 ---@return string? text
@@ -1159,9 +1162,10 @@ function Template:render(messages, opts) end
 --- The same from one JSON object with `messages` and those fields; key order and large numbers stay as written.
 --- An object with `context` renders with exactly those variables.
 ---@param text perigee.TextLike
+---@param served? boolean as a server renders that request (see `perigee.RenderOptions`)
 ---@return string? text
 ---@return string? message
-function Template:render_json(text) end
+function Template:render_json(text, served) end
 
 -- -------------------------------------------------------------------------------------- harmony
 

@@ -8,12 +8,17 @@ local render = {}
 local USAGE = [[
 Usage: perigee render --template PATH|NAME [options] [FILE]
 
-Executes a model's own chat template, as transformers and vLLM do, and prints the text byte for byte.
-FILE (default: standard input) is JSON: a list of messages, or an object with messages and, as in a
-chat request, tools, add_generation_prompt, kwargs, special, now.
+Executes a model's own chat template and prints the text byte for byte. FILE (default: standard input) is
+JSON: a list of messages, or an object with messages and, as in a chat request, tools,
+add_generation_prompt, chat_template_kwargs (or kwargs), special, now; options add what it does not say.
+
+The template gets messages and tools as they are, as from apply_chat_template of transformers. Servers
+prepare a request first: with --served the text is what vLLM renders of it.
 
   --template PATH|NAME      chat_template.jinja, tokenizer_config.json, the folder they are in; qwen3 (from
                             `make deps`); harmony: gpt-oss's own format, as vLLM renders it
+  --served                  FILE is a chat request: content parts are joined, arguments of tool calls parsed,
+                            tools completed, documents and reasoning_effort handed on, as vLLM does
   --tools FILE              JSON list of tools
   --kwargs JSON             further template variables, '{"enable_thinking":false}'
   --special JSON            special tokens, '{"bos_token":"<s>"}'; default: those of tokenizer_config.json,
@@ -32,7 +37,7 @@ Examples:
 local VALUES = { ["--template"] = "template", ["--tools"] = "tools", ["--kwargs"] = "kwargs",
   ["--special"] = "special", ["--now"] = "now" }
 local FLAGS = { ["--no-generation-prompt"] = "no_prompt", ["--continue-final-message"] = "continue",
-  ["--json"] = "json" }
+  ["--served"] = "served", ["--json"] = "json" }
 
 --- What --help prints.
 function render.usage()
@@ -132,9 +137,9 @@ local function checked(what, text, kind)
   return text
 end
 
--- A list of messages and the options as one object.
-local function row_of(opts, messages)
-  local parts = { '"messages":' .. messages }
+-- What the options say, as the fields of a JSON object.
+local function option_fields(opts)
+  local parts = {}
   if opts.tools then
     local text, message = read_file(opts.tools)
     if text then
@@ -154,12 +159,30 @@ local function row_of(opts, messages)
       parts[#parts + 1] = ('"%s":%s'):format(name, text)
     end
   end
-  parts[#parts + 1] = '"add_generation_prompt":' .. tostring(not opts.no_prompt and not opts.continue)
-  parts[#parts + 1] = '"continue_final_message":' .. tostring(opts.continue or false)
+  if opts.no_prompt or opts.continue then
+    parts[#parts + 1] = '"add_generation_prompt":false'
+  end
+  if opts.continue then
+    parts[#parts + 1] = '"continue_final_message":true'
+  end
   if opts.now then
     parts[#parts + 1] = '"now":' .. json.encode(opts.now)
   end
-  return "{" .. table.concat(parts, ",") .. "}"
+  return parts
+end
+
+-- What an option says and the object already does.
+local function said_twice(opts, what, chat)
+  for option, fields in pairs { tools = { "tools" }, kwargs = { "kwargs", "chat_template_kwargs" },
+    special = { "special" }, now = { "now" }, no_prompt = { "add_generation_prompt" },
+    continue = { "continue_final_message", "add_generation_prompt" } } do
+    for _, field in ipairs(opts[option] and fields or {}) do
+      if chat[field] ~= nil then
+        local name = option:gsub("no_prompt", "no-generation-prompt"):gsub("^continue$", "continue-final-message")
+        return ("%s says %s, and --%s does too: leave one out"):format(what, field, name)
+      end
+    end
+  end
 end
 
 local function read_row(opts)
@@ -173,20 +196,28 @@ local function read_row(opts)
     return nil, message
   end
   local what = opts.input or "standard input"
+  local fields
+  fields, message = option_fields(opts)
+  if not fields then
+    return nil, message
+  end
   if not text:find "^%s*{" then
     text, message = checked(what, text, "list")
     if not text then
       return nil, (message:gsub("must be a JSON list$", "%0 of messages, or an object with messages"))
     end
-    return row_of(opts, text)
+    table.insert(fields, 1, '"messages":' .. text)
+    return "{" .. table.concat(fields, ",") .. "}"
   end
-  for option, field in pairs { tools = "tools", kwargs = "kwargs", special = "special", now = "now",
-    no_prompt = "add_generation_prompt", continue = "continue_final_message" } do
-    if opts[option] then
-      return nil, ("%s is an object: say %s in it, not as an option"):format(what, field)
-    end
+  text, message = checked(what, text, "object")
+  local chat = text and json.decode(text)
+  if chat then
+    message = said_twice(opts, what, chat)
   end
-  return checked(what, text, "object")
+  if message then
+    return nil, message
+  end
+  return "{" .. table.concat(fields, ",") .. (#fields > 0 and "," or "") .. text:match "^%s*{(.*)$"
 end
 
 -- gpt-oss's own format. What only templates have is refused.
@@ -201,7 +232,7 @@ local function harmony_text(row)
   local ok, text, message = pcall(function()
     local renderer = require "perigee.harmony".renderer { date = now:sub(1, 10) }
     return renderer:render(chat.messages, {
-      tools = chat.tools, kwargs = chat.kwargs, add_generation_prompt = chat.add_generation_prompt,
+      tools = chat.tools, kwargs = chat.kwargs or chat.chat_template_kwargs, add_generation_prompt = chat.add_generation_prompt,
     })
   end)
   if not ok then
@@ -214,11 +245,21 @@ end
 local function warn_unset(tpl, row)
   local unset = tpl.core:unset()
   local chat = unset and json.decode(row) or {}
-  if unset and not (chat.special and chat.special[unset]) and not (chat.kwargs and chat.kwargs[unset])
+  local kwargs = chat.kwargs or chat.chat_template_kwargs
+  if unset and not (chat.special and chat.special[unset]) and not (kwargs and kwargs[unset])
       and not chat.context then
     io.stderr:write("perigee render: note: the template names ", unset,
       ", and nothing says what that is: it is empty (--special gives it)\n")
   end
+end
+
+-- What a server does to a request first can change the text: said where it does.
+local function note_served(text, served, refusal)
+  if text == served then
+    return
+  end
+  io.stderr:write("perigee render: note: ", served and "a server prepares messages and tools before the template "
+    .. "sees them, and renders another text: --served\n" or "a server refuses this request: " .. refusal .. "\n")
 end
 
 local function render_row(opts, row, tpl)
@@ -226,7 +267,11 @@ local function render_row(opts, row, tpl)
     return harmony_text(row)
   end
   warn_unset(tpl, row)
-  return tpl:render_json(row)
+  local text, message = tpl:render_json(row, opts.served)
+  if not opts.served and not json.decode(row).context then
+    note_served(text, tpl:render_json(row, true))
+  end
+  return text, message
 end
 
 --- The command.

@@ -8,8 +8,8 @@ local template = {}
 local Template = {}
 Template.__index = Template
 
-local RENDER_OPTIONS = { "add_generation_prompt", "continue_final_message", "kwargs", "now", "special",
-  "tools" }
+local RENDER_OPTIONS = { "add_generation_prompt", "continue_final_message", "kwargs", "now", "served",
+  "special", "tools" }
 
 local function read(path)
   local file <close> = io.open(path, "rb")
@@ -126,13 +126,13 @@ function Template:render(messages, opts)
   local row = { messages = as_list(messages), tools = as_list(opts.tools), kwargs = opts.kwargs,
     special = opts.special, add_generation_prompt = opts.add_generation_prompt,
     continue_final_message = opts.continue_final_message }
-  return self.core:render(row, opts.now or local_time())
+  return self.core:render(row, opts.now or local_time(), opts.served)
 end
 
 --- The same from one JSON text with these fields, in which key order is kept; a field `context` renders
---- with exactly those variables.
-function Template:render_json(text)
-  return self.core:render_json(text, local_time())
+--- with exactly those variables. served: as a server renders that request.
+function Template:render_json(text, served)
+  return self.core:render_json(text, local_time(), served)
 end
 
 return require "perigee.core".named(template, "template")

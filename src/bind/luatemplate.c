@@ -181,48 +181,63 @@ static int render_row(const struct held_template *h, const struct value *row,
     return template_render(h->plain, context, opts, out, err);
   }
   struct template_chat chat;
-  int rc = template_chat_read(row, &chat, err);
+  const struct value *kwargs;
+  int rc = chattemplate_kwargs(row, &kwargs, err);
+  if (!rc)
+    rc = template_chat_read(row, &chat, err);
   if (rc < 0)
     return rc;
+  chat.kwargs = kwargs;
   if (!value_get(row, "add_generation_prompt"))
     chat.add_generation_prompt = !chat.continue_final_message;
   return render_chat(h, &chat, opts, out, err);
 }
 
-/* tpl:render_json(text, now?) -> text; nil, message */
+/* Renders *row, or what a server makes of it, and pushes the text; or nil, message. */
+static int push_rendered(lua_State *L, const struct held_template *h, struct value *row,
+                         bool served, struct template_options *opts) {
+  struct err err;
+  struct value *prepared = bind_hold_value(L);
+  struct buf *out = bind_hold_buf(L);
+  int rc = served ? chattemplate_served(row, prepared, &err) : 0;
+  if (rc || render_row(h, served ? prepared : row, opts, out, &err) < 0)
+    return push_failure(L, &err);
+  lua_pushlstring(L, out->len ? out->data : "", out->len);
+  return 1;
+}
+
+/* tpl:render_json(text, now?, served?) -> text; nil, message */
 static int core_render_json(lua_State *L) {
   const struct held_template *h = luaL_checkudata(L, 1, TEMPLATE);
   size_t now_len = 0;
   const char *now = luaL_optlstring(L, 3, NULL, &now_len);
+  bool served = lua_toboolean(L, 4);
   lua_settop(L, 3);
   const struct blob *json =
       bind_text_blob(L, bind_check_text_node(L, 2, "template.render_json: the text"));
   struct template_options opts = {0};
   struct err err;
   struct value *row = bind_hold_value(L);
-  struct buf *out = bind_hold_buf(L);
-  if (read_now(now, now_len, &opts, &err) < 0 || json_parse(json->data, json->len, row, &err) < 0 ||
-      render_row(h, row, &opts, out, &err) < 0)
+  if (read_now(now, now_len, &opts, &err) < 0 || json_parse(json->data, json->len, row, &err) < 0)
     return push_failure(L, &err);
-  lua_pushlstring(L, out->len ? out->data : "", out->len);
-  return 1;
+  return push_rendered(L, h, row, served, &opts);
 }
 
-/* tpl:render(row_table, now?) -> text; nil, message: the fields of render_json as a table */
+/* tpl:render(row_table, now?, served?) -> text; nil, message: the fields of render_json as a table
+ */
 static int core_render(lua_State *L) {
   const struct held_template *h = luaL_checkudata(L, 1, TEMPLATE);
   size_t now_len = 0;
   const char *now = luaL_optlstring(L, 3, NULL, &now_len);
   struct template_options opts = {0};
   struct err err;
+  bool served = lua_toboolean(L, 4);
   lua_settop(L, 3);
   struct value *row = bind_hold_value(L);
-  struct buf *out = bind_hold_buf(L);
   bind_to_value(L, 2, row);
-  if (read_now(now, now_len, &opts, &err) < 0 || render_row(h, row, &opts, out, &err) < 0)
+  if (read_now(now, now_len, &opts, &err) < 0)
     return push_failure(L, &err);
-  lua_pushlstring(L, out->len ? out->data : "", out->len);
-  return 1;
+  return push_rendered(L, h, row, served, &opts);
 }
 
 static const luaL_Reg template_methods[] = {{"render", core_render},

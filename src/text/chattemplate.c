@@ -338,6 +338,45 @@ static struct value all_kwargs(const struct chattemplate_request *r) {
   return all;
 }
 
+int chattemplate_kwargs(const struct value *request, const struct value **out, struct err *err) {
+  const struct value *kwargs = value_get(request, "chat_template_kwargs");
+  *out = value_get(request, "kwargs");
+  if (*out && kwargs)
+    return err_set(err, ERR_INVALID,
+                   "kwargs and chat_template_kwargs are two names of one thing: leave one out");
+  if (kwargs)
+    *out = kwargs;
+  if (*out && (*out)->kind == VALUE_NULL)
+    *out = NULL;
+  if (*out && (*out)->kind != VALUE_OBJECT)
+    return err_set(err, ERR_INVALID, "%s must be an object of template variables",
+                   kwargs ? "chat_template_kwargs" : "kwargs");
+  return 0;
+}
+
+int chattemplate_served(const struct value *request, struct value *row, struct err *err) {
+  struct chattemplate_request r = {.documents = value_get(request, "documents"),
+                                   .reasoning_effort =
+                                       value_to_string(value_get(request, "reasoning_effort"))};
+  struct value messages, tools;
+  *row = value_null();
+  int rc = chattemplate_kwargs(request, &r.kwargs, err);
+  if (!rc)
+    rc = chatmessages_prepare(value_get(request, "messages"), &messages, err);
+  if (rc)
+    return rc;
+  rc = chatmessages_tools(value_get(request, "tools"), &tools, err);
+  if (rc) {
+    value_free(&messages);
+    return rc;
+  }
+  *row = value_copy(request);
+  value_set(row, "messages", messages);
+  value_set(row, "tools", tools);
+  value_set(row, "kwargs", all_kwargs(&r));
+  return 0;
+}
+
 static int render(const struct chattemplate *t, const struct chattemplate_request *r,
                   const struct value *messages, const struct value *tools, struct buf *out,
                   struct err *err) {

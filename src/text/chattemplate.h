@@ -59,6 +59,15 @@ struct chattemplate_request {
   const char *append;    /* goes behind the rendered text; NULL: nothing */
 };
 
+/* The template variables of a request or row, kwargs or chat_template_kwargs, borrowed; *out is
+ * NULL for none. ERR_INVALID for both, and for what is no object. */
+NODISCARD int chattemplate_kwargs(const struct value *request, const struct value **out,
+                                  struct err *err);
+/* What template_chat_read takes, from a chat request as a client sends it: messages and tools as
+ * vLLM prepares them, chat_template_kwargs (or kwargs) over documents and reasoning_effort as
+ * kwargs; every other field as it is. ERR_INVALID names the field. */
+NODISCARD int chattemplate_served(const struct value *request, struct value *row, struct err *err);
+
 /* Appends the prompt's ids; `e` is the thread's encoder. ERR_INVALID and ERR_LIMIT name message,
  * tool, or the template's line. */
 NODISCARD int chattemplate_encode(const struct chattemplate *t, struct tokens_encoder *e,

@@ -79,6 +79,27 @@ def test_a_special_token_that_nobody_gave_is_told(work):
     eq(render("--template", work.path + "/chat_template.jinja"), "<m>hi")
 
 
+def note_of(*args, stdin):
+    return subprocess.run([PERIGEE, "render", *args], input=stdin, capture_output=True, timeout=60).stderr.decode()
+
+
+def test_as_a_server_renders_it(work):
+    """--served: what vLLM does to a request before the template sees it; without it, a note where that matters."""
+    tpl = work.write("t.jinja", "{% for m in messages %}{{ m.content }}|{% for c in m.tool_calls or [] %}"
+                     "{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}{{ x }}{{ reasoning_effort }}")
+    call = (b'{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, '
+            b'{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", '
+            b'"arguments": "{\\"k\\":1,\\"a\\":[]}"}}]}], "reasoning_effort": "low"}')
+    eq(render("--template", tpl, "--served", "--kwargs", '{"x": 7}', stdin=call), 'a\nb||{"k": 1, "a": []}7low')
+    has(render("--template", tpl, stdin=call), 'None|"{\\"k\\":1,\\"a\\":[]}"')
+    has(note_of("--template", tpl, stdin=call), "a server prepares messages and tools before the template sees them")
+    eq(note_of("--template", tpl, "--served", stdin=call), "")
+    eq(note_of("--template", tpl, stdin=HI), "")
+    has(note_of("--template", tpl, stdin=b'[{"rol": "user"}]'),
+        "note: a server refuses this request: messages[0].role: a string is required")
+    eq(render("--template", tpl, stdin=b'{"messages": [], "chat_template_kwargs": {"x": 3}}'), "3")
+
+
 def test_errors_say_where_and_what_to_do(work):
     tpl = work.write("t.jinja", "a\n{{ messages[0].nope.x }}")
     bad = work.write("bad.jinja", "{% if %}")
@@ -98,7 +119,8 @@ def test_errors_say_where_and_what_to_do(work):
     has(render("--template", tpl, "--tools", bad, status=1), "bad.jinja is no JSON")
     has(render("--template", tpl, "--now", "today", status=2), "is no local time")
     has(render("--template", tpl, stdin=b"{}", status=1), "standard input: messages are missing")
-    has(render("--template", tpl, "--kwargs", "{}", stdin=b'{"messages": []}', status=1), "say kwargs in it")
+    has(render("--template", tpl, "--kwargs", "{}", stdin=b'{"messages": [], "chat_template_kwargs": {}}', status=1),
+        "standard input says chat_template_kwargs, and --kwargs does too: leave one out")
     os.mkdir(os.path.join(work.path, "empty"))
     has(render("--template", os.path.join(work.path, "empty"), status=1), "neither chat_template.jinja nor")
     has(render("--help"), "Usage: perigee render")

@@ -122,6 +122,58 @@ static void test_places(void **state) {
   unlink(path);
 }
 
+/* chattemplate_served of a request against the row (JSON) or the refusal. */
+static void check_served(const char *json, const char *want, bool refused) {
+  struct value v, row;
+  struct err err = {0};
+  check_ok(json_parse(json, strlen(json), &v, &err), &err);
+  int rc = chattemplate_served(&v, &row, &err);
+  if (refused) {
+    assert_int_equal(rc, ERR_INVALID);
+    assert_string_equal(err.text, want);
+    assert_int_equal(row.kind, VALUE_NULL);
+  } else {
+    struct buf text;
+    check_ok(rc, &err);
+    buf_init(&text, BUF_MAX_OWN);
+    json_write(&text, &row);
+    buf_putc(&text, '\0');
+    assert_string_equal(text.data, want);
+    buf_free(&text);
+    value_free(&row);
+  }
+  value_free(&v);
+}
+
+static void test_served(void **state) {
+  (void)state;
+  check_served(
+      "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
+      "\"arguments\":\"{\\\"b\\\":1,\\\"a\\\":2}\"}}]}],\"tools\":[{\"function\":{\"name\":\"f\"}}]"
+      ","
+      "\"documents\":[1],\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"x\":3},\"now\":"
+      "\"n\"}",
+      "{\"messages\":[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"function\":{"
+      "\"name\":"
+      "\"f\",\"arguments\":{\"b\":1,\"a\":2}}}]}],\"tools\":[{\"type\":\"function\",\"function\":{"
+      "\"name\":"
+      "\"f\",\"description\":null,\"parameters\":null}}],\"documents\":[1],\"reasoning_effort\":"
+      "\"low\","
+      "\"chat_template_kwargs\":{\"x\":3},\"now\":\"n\",\"kwargs\":{\"documents\":[1],"
+      "\"reasoning_effort\":\"low\",\"x\":3}}",
+      false);
+  check_served(
+      "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"kwargs\":null}",
+      "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"kwargs\":{},\"tools\":null}", false);
+  check_served("{\"messages\":[{\"role\":\"user\"}],\"kwargs\":{},\"chat_template_kwargs\":{}}",
+               "kwargs and chat_template_kwargs are two names of one thing: leave one out", true);
+  check_served("{\"messages\":[{\"role\":\"user\"}],\"chat_template_kwargs\":[]}",
+               "chat_template_kwargs must be an object of template variables", true);
+  check_served("{}", "messages: field required", true);
+  check_served("{\"messages\":[{\"role\":\"user\"}],\"tools\":[1]}",
+               "tools[0].function: an object with a name is required", true);
+}
+
 static void test_names_special(void **state) {
   (void)state;
   static const char *const rows[][2] = {{"{{ bos_token }}", "bos_token"},
@@ -173,9 +225,8 @@ static void test_refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_requests),
-      cmocka_unit_test(test_places),
-      cmocka_unit_test(test_names_special),
+      cmocka_unit_test(test_requests), cmocka_unit_test(test_places),
+      cmocka_unit_test(test_served),   cmocka_unit_test(test_names_special),
       cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests_name("chattemplate", tests, start, stop);
