@@ -536,6 +536,12 @@ function Conversation:set_tools(tools) end
 
 --- Who makes the prompt's text, written by hand: a table with this method gives a text, or a list of token
 --- ids. Its bytes should depend on the arguments alone.
+---
+--- `messages` are those of a chat request, as the conversation has them: `role`; `content`, a text, nil where an
+--- answer is a tool call alone; `tool_calls`, each `{ id=, type="function", ["function"]={ name=, arguments= } }`
+--- with the arguments as JSON text; `tool_call_id` of a tool's message; `reasoning` of a live answer
+--- that had some. `opts.tools` are the request's, each `{ type="function", ["function"]={ name=, description=,
+--- parameters= } }`, nil for none.
 ---@class perigee.Renderer
 ---@field parse? fun(self: perigee.Renderer, text: string): { content: string?, reasoning: string?, tool_calls: { id: string?, name: string, arguments: string }[]? }?, string? takes the model's raw words apart; requests then ask for special tokens in the text (`skip_special_tokens = false`)
 ---@field render fun(self: perigee.Renderer, messages: table[], opts: { tools: table[]?, kwargs: table?, now: string?, add_generation_prompt: boolean }): perigee.TextLike|integer[]|nil, string?

@@ -345,6 +345,8 @@ local TERMS = {
     .. "and all its requests with it; rates go by what ended inside, whichever session it was of" },
   { "requests, sessions", "a session is one user's story and makes several requests; counts and n are of "
     .. "requests unless sessions are named" },
+  { "turn, step, branch", "turn counts a session's user messages from 1, step the requests within a turn; a "
+    .. "branch is a fork of a conversation and goes on from there" },
   { "incompl.", "incomplete: the end of the run (after the drain) cut it off. It is neither ok nor failed" },
   { "inferred zero", "the reply did not say cached_tokens, but its replica did in other replies: it "
     .. "leaves the "

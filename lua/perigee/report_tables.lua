@@ -16,7 +16,7 @@ local tables = {}
 
 local LATENCIES = { "ttft", "ttft_sched", "first_visible", "itl", "itl_token", "tpot", "e2e" }
 local OTHERS = { "output_rate", "prompt_tokens", "output_tokens", "cached_tokens", "cached_ratio",
-  "token_count_diff", "client_overhead", "session_time" }
+  "survived_tokens", "token_count_diff", "client_overhead", "session_time" }
 local PERCENTILES = { "p50", "p90", "p95", "p99" }
 
 -- Metrics that a table of what was measured does not repeat: checks, shares and counts show them.
@@ -144,6 +144,14 @@ function tables.cached_note(summary)
     parts[#parts + 1] = ("%s of %s did not say"):format(count(absent), all == 1 and "1 reply"
       or count(all) .. " replies") .. ": vLLM says it with --enable-prompt-tokens-details, SGLang with "
       .. "--enable-cache-report"
+  end
+  -- What engines log as their hit rate weighs by tokens; the mean of cached_ratio counts each request once.
+  local prompts, tokens = object(at(summary, "metrics", "prompt_tokens")),
+    object(at(summary, "metrics", "cached_tokens"))
+  local sum = (num(prompts.n) or 0) * (num(prompts.mean) or 0)
+  if sum > 0 and tokens.n == prompts.n and num(tokens.mean) then
+    parts[#parts + 1] = ("they are %s of all prompt tokens"):format(
+      quantity(num(tokens.n) * num(tokens.mean) / sum, "ratio"))
   end
   return ("cached_tokens: %s."):format(table.concat(parts, "; "))
 end

@@ -58,7 +58,7 @@ static const struct steptime_profile profiles[] = {
      * so small that a handful of conversations fill it. A prompt of 8,000 bytes takes 0.4 s cold
      * and next to nothing warm, and 32,000 tokens of KV begin to evict with a few users. */
     {.name = "tiny",
-     .summary = "small and quick, for demonstrations (one token is one byte)",
+     .summary = "small and quick, for demonstrations",
      .prefill_tokens_per_s = 20000,
      .step_overhead_ns = 0.2e6,
      .decode_base_ns = 4.7e6,

@@ -69,6 +69,8 @@ double metrics_of_row(const struct metrics *m, const struct metric *metric,
     return ok ? count(r->cached_tokens) : NAN;
   case METRIC_CACHED_RATIO:
     return ok ? cached_ratio(r) : NAN;
+  case METRIC_SURVIVED_TOKENS:
+    return count(r->survived);
   case METRIC_TOKEN_COUNT_DIFF:
     return ok && r->output_tokens >= 0 && r->output_local >= 0
                ? (double)r->output_tokens - r->output_local

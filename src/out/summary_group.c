@@ -22,7 +22,7 @@ struct cell {
   double rate; /* of an indicator */
 };
 
-#define MAX_TURN_ROWS 3
+#define MAX_TURN_ROWS 8 /* the last one holds all later turns */
 static const enum metric_id turn_metrics[] = {METRIC_TTFT, METRIC_CACHED_RATIO};
 
 /* The cells of the metrics, then those of the turns: per turn row one for each of turn_metrics. */
@@ -192,19 +192,20 @@ static uint32_t last_turn(const struct table *t, const struct filter *group) {
   return last;
 }
 
-/* Turn 1, turn 2, and all later ones: their labels, and filters the caller frees. */
+/* Each of the first turns, and all later ones: their labels, and filters the caller frees. */
 static void plan_turns(struct cells *c, const struct table *t, const struct filter *group,
                        struct filter filters[MAX_TURN_ROWS]) {
-  static const char *const ranges[MAX_TURN_ROWS] = {"1", "2", "3.."};
   uint32_t last = c->last_turn = last_turn(t, group);
   for (uint32_t i = 0; i < MAX_TURN_ROWS && i < last; i++) {
-    char *label = c->turn_labels[c->n_turns++];
-    if (i == 2 && last > 3)
-      snprintf(label, sizeof c->turn_labels[0], "3–%u", last);
+    char *label = c->turn_labels[c->n_turns++], range[16];
+    bool open = i + 1 == MAX_TURN_ROWS; /* and every later one */
+    if (open && last > MAX_TURN_ROWS)
+      snprintf(label, sizeof c->turn_labels[0], "%u–%u", i + 1, last);
     else
       snprintf(label, sizeof c->turn_labels[0], "%u", i + 1);
+    snprintf(range, sizeof range, open ? "%u.." : "%u", i + 1);
     filters[i] = (struct filter){.arm = group && group->arm ? mem_strdup(group->arm) : NULL};
-    int rc = filter_add(&filters[i], "turn", ranges[i], NULL);
+    int rc = filter_add(&filters[i], "turn", range, NULL);
     assert(rc == 0);
     (void)rc;
   }

@@ -250,6 +250,7 @@ void table_add_sample(struct table *t, const struct sample *s) {
       .overhead_ns = overhead(s),
       .prompt_local = cut32(s->prompt_tokens_local),
       .output_local = cut32(s->output_tokens_local),
+      .survived = cut32(s->survived_tokens),
       .first_tokens = cut32(s->first_tokens),
       .window_tokens = cut32(s->window_tokens),
       .asked_tokens = cut32(s->asked_tokens),

@@ -1,7 +1,7 @@
 /* table.h: everything a run measured, in compact form: one row per request, session, value.
  *
  * Filled by the writer thread while the run goes on; after writer_stop it is the caller's to read.
- * A request costs 168 bytes, a kept gap between output events 4 (6 when its tokens are known).
+ * A request costs 176 bytes, a kept gap between output events 4 (6 when its tokens are known).
  * What depends on the order of arrival is nowhere visible: the same requests from one worker or
  * from four give the same statistics, bit for bit. */
 #ifndef OUT_TABLE_H
@@ -40,7 +40,7 @@ struct table_row {
   uint32_t n_gaps;
   /* −1 = absent; those of the server only where they can be true (usage.h) */
   int32_t prompt_tokens, prompt_local, output_tokens, output_local, cached_tokens, first_tokens,
-      window_tokens, asked_tokens;
+      window_tokens, asked_tokens, survived;
   uint32_t output_events, coalesced;
   uint32_t tags, turn, step, branch, block;
   uint32_t cluster; /* number of its session among the measured ones, after table_finish */

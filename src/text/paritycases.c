@@ -118,6 +118,8 @@ static int check_body(const struct value *body, struct parity_case *c, struct er
   const struct value *messages = value_get(body, "messages");
   if (!messages || messages->kind != VALUE_ARRAY || !value_count(messages))
     return err_set(err, ERR_INVALID, "messages: a list of messages is needed");
+  if (value_get(body, "kwargs"))
+    return err_set(err, ERR_INVALID, "kwargs: a chat request calls them chat_template_kwargs");
   int rc = check_kind(body, "tools", VALUE_ARRAY, "a list", err);
   if (!rc)
     rc = check_kind(body, "chat_template_kwargs", VALUE_OBJECT, "an object", err);

@@ -74,10 +74,12 @@ bool tokenfile_folder(int i, struct buf *b) {
     return i == 0;
   ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
   exe[n > 0 ? n : 0] = '\0';
-  char *slash = strrchr(exe, '/');
-  if (slash)
-    *slash = '\0';
-  buf_printf(b, "%s/../share/perigee/tokenizers", exe);
+  for (int up = 0; up < 2; up++) { /* bin/perigee -> share beside bin */
+    char *slash = strrchr(exe, '/');
+    if (slash)
+      *slash = '\0';
+  }
+  buf_printf(b, "%s/share/perigee/tokenizers", exe);
   return true;
 }
 

@@ -145,6 +145,8 @@ static void test_refused(void **state) {
          "chat_template_kwargs must be an object");
   refuse("{\"messages\":[{}],\"reasoning_effort\":1}", "reasoning_effort must be a string");
   refuse("{\"messages\":[{}],\"documents\":1}", "documents must be a list");
+  refuse("{\"messages\":[{}],\"kwargs\":{}}",
+         "kwargs: a chat request calls them chat_template_kwargs");
   refuse("{\"messages\":[{}],\"add_generation_prompt\":1}",
          "add_generation_prompt must be true or false");
 }
