@@ -1,4 +1,4 @@
-/* engine.c: the step scheduler of one replica (rules S2 to S5, giving up, reset).
+/* engine.c: the step scheduler of one replica (rules S2 to S5, giving up, reset, loads).
  *
  * One step: running requests first, in order, each with as many tokens as budget and threshold
  * allow; when blocks run out the last running request is preempted. Then waiting requests from the
@@ -6,151 +6,10 @@
  * samples one. Rule names are those of shared/fixtures/engine/README.md. */
 #include "kv/engine.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 #include "kv/engine_impl.h"
-
-/* ------------------------------------------------------------------------------------- lists */
-
-static void list_append(struct engine_list *l, struct engine_request *r) {
-  r->prev = l->tail;
-  r->next = NULL;
-  if (l->tail)
-    l->tail->next = r;
-  else
-    l->head = r;
-  l->tail = r;
-  l->n++;
-}
-
-static void list_prepend(struct engine_list *l, struct engine_request *r) {
-  r->prev = NULL;
-  r->next = l->head;
-  if (l->head)
-    l->head->prev = r;
-  else
-    l->tail = r;
-  l->head = r;
-  l->n++;
-}
-
-static void list_remove(struct engine_list *l, struct engine_request *r) {
-  if (r->prev)
-    r->prev->next = r->next;
-  else
-    l->head = r->next;
-  if (r->next)
-    r->next->prev = r->prev;
-  else
-    l->tail = r->prev;
-  r->prev = r->next = NULL;
-  l->n--;
-}
-
-/* ----------------------------------------------------------------------------- making, adding */
-
-static int check_config(const struct engine_config *c, struct err *err) {
-  if (c->num_blocks < 2 || c->num_blocks > POOL_MAX_BLOCKS)
-    return err_set(err, ERR_INVALID,
-                   "num_blocks is %u: give 2 to %u (block 0 is the null block, never used)",
-                   c->num_blocks, POOL_MAX_BLOCKS);
-  if (!c->block_size)
-    return err_set(err, ERR_INVALID, "block_size is 0: give tokens per block, 1 or more");
-  if (!c->max_num_seqs)
-    return err_set(err, ERR_INVALID, "max_num_seqs is 0: nothing could ever run");
-  if (c->max_num_batched_tokens < c->max_num_seqs)
-    return err_set(err, ERR_INVALID,
-                   "max_num_batched_tokens is %u, less than max_num_seqs (%u): every running "
-                   "request needs a token per step",
-                   c->max_num_batched_tokens, c->max_num_seqs);
-  if (c->max_model_len < 2)
-    return err_set(err, ERR_INVALID,
-                   "max_model_len is %u: give 2 or more, for one prompt token and one of output",
-                   c->max_model_len);
-  uint64_t usable = (uint64_t)(c->num_blocks - 1) * c->block_size;
-  if (c->max_model_len > usable)
-    return err_set(err, ERR_INVALID,
-                   "max_model_len is %u, but num_blocks %u of block_size %u hold %llu tokens "
-                   "(block 0 is never used): a full-length request could wait for ever",
-                   c->max_model_len, c->num_blocks, c->block_size, (unsigned long long)usable);
-  return 0;
-}
-
-struct engine *engine_new(const struct engine_config *config, struct err *err) {
-  if (check_config(config, err))
-    return NULL;
-  struct engine *e = MEM_NEW(struct engine);
-  e->config = *config;
-  pool_init(&e->pool, config->num_blocks);
-  return e;
-}
-
-void engine_delete(struct engine *e) {
-  if (!e)
-    return;
-  for (size_t i = 0; i < e->n_blocks; i++) {
-    mem_free(e->all_blocks[i]->ids);
-    mem_free(e->all_blocks[i]->names);
-    mem_free(e->all_blocks[i]);
-  }
-  mem_free(e->all_blocks);
-  mem_free(e->scheduled);
-  mem_free(e->admitted);
-  mem_free(e->preempted);
-  mem_free(e->sampled);
-  mem_free(e->finished);
-  mem_free(e->events);
-  pool_free(&e->pool);
-  mem_free(e);
-}
-
-static struct engine_blocks *blocks_get(struct engine *e, uint32_t cap) {
-  struct engine_blocks *b = e->unused;
-  if (b) {
-    e->unused = b->next_unused;
-  } else {
-    b = MEM_NEW(struct engine_blocks);
-    MEM_GROW(e->all_blocks, e->n_blocks, e->cap_blocks);
-    e->all_blocks[e->n_blocks++] = b;
-  }
-  if (b->cap < cap) {
-    b->ids = mem_resize(b->ids, cap, sizeof *b->ids);
-    b->names = mem_resize(b->names, cap, sizeof *b->names);
-    b->cap = cap;
-  }
-  b->n = b->n_names = b->registered = 0;
-  b->running = false;
-  return b;
-}
-
-static void blocks_put(struct engine *e, struct engine_request *r) {
-  r->blocks->next_unused = e->unused;
-  e->unused = r->blocks;
-  r->blocks = NULL;
-}
-
-int engine_add(struct engine *e, struct engine_request *req, struct err *err) {
-  if (!req->prompt_len)
-    return err_set(err, ERR_INVALID, "the prompt is empty: give at least one token");
-  if (!req->max_output)
-    return err_set(err, ERR_INVALID, "max_output is 0: a request samples at least one token");
-  if (req->prompt_len >= e->config.max_model_len)
-    return err_set(err, ERR_LIMIT,
-                   "the prompt has %u tokens; with max_model_len %u it can have %u, so that one "
-                   "of output fits",
-                   req->prompt_len, e->config.max_model_len, e->config.max_model_len - 1);
-  assert((!req->salt || req->salt[0]) && (!req->adapter || req->adapter[0]));
-  uint64_t most = (uint64_t)req->prompt_len + req->max_output;
-  if (most > e->config.max_model_len)
-    most = e->config.max_model_len;
-  uint32_t block_size = e->config.block_size;
-  req->num_tokens = req->prompt_len;
-  req->num_computed = req->num_output = req->num_preemptions = 0;
-  req->num_cached = -1;
-  req->finish = ENGINE_RUNNING;
-  req->blocks = blocks_get(e, (uint32_t)((most + block_size - 1) / block_size));
-  list_append(&e->waiting, req);
-  return 0;
-}
 
 /* ---------------------------------------------------------------------------------- giving up */
 
@@ -159,19 +18,20 @@ static void step_open(struct engine *e) {
   if (!e->published)
     return;
   e->n_scheduled = e->n_admitted = e->n_preempted = e->n_sampled = e->n_finished = 0;
-  e->n_events = 0;
+  e->n_events = e->n_loads = 0;
   e->published = e->cleared = false;
 }
 
-/* The last running request gives up its blocks and becomes the head of waiting. */
-static struct engine_request *preempt_last(struct engine *e) {
-  struct engine_request *r = e->running.tail;
-  list_remove(&e->running, r);
+/* The last request of running (or of loading) gives up its blocks and becomes the head of waiting.
+ */
+static struct engine_request *preempt_last(struct engine *e, struct engine_list *from) {
+  struct engine_request *r = from->tail;
+  engine_list_remove(from, r);
   engine_release(e, r);
   r->num_computed = 0;
   r->num_preemptions++;
-  r->blocks->running = false;
-  list_prepend(&e->waiting, r);
+  r->blocks->where = ENGINE_IN_WAITING;
+  engine_list_prepend(&e->waiting, r);
   e->totals.preemptions++;
   MEM_GROW(e->preempted, e->n_preempted, e->cap_preempted);
   e->preempted[e->n_preempted++] = r;
@@ -181,9 +41,11 @@ static struct engine_request *preempt_last(struct engine *e) {
 bool engine_abort(struct engine *e, struct engine_request *req) {
   if (req->finish != ENGINE_RUNNING || !req->blocks)
     return false;
-  list_remove(req->blocks->running ? &e->running : &e->waiting, req);
+  struct engine_list *const lists[] = {&e->waiting, &e->loading, &e->running};
+  engine_list_remove(lists[req->blocks->where], req);
   engine_release(e, req);
-  blocks_put(e, req);
+  engine_blocks_put(e, req->blocks);
+  req->blocks = NULL;
   req->finish = ENGINE_ABORT;
   e->totals.aborted++;
   return true;
@@ -193,7 +55,7 @@ bool engine_reset_cache(struct engine *e, bool reset_running) {
   step_open(e);
   if (reset_running)
     while (e->running.n)
-      preempt_last(e);
+      preempt_last(e, &e->running);
   if (!pool_clear(&e->pool))
     return false;
   engine_event_add(e, ENGINE_CLEARED);
@@ -224,9 +86,9 @@ static bool schedule_running(struct engine *e, uint32_t *budget) {
   bool preempted = false;
   for (struct engine_request *r = e->running.head; r && *budget; r = r->next) {
     uint32_t n = chunk_size(e, r->num_tokens - r->num_computed, *budget);
-    while (!engine_place(e, r, n, 0, false)) {
+    while (!engine_place(e, r, n, 0, ENGINE_PLACE_RUNNING)) {
       preempted = true;
-      if (preempt_last(e) == r)
+      if (preempt_last(e, &e->running) == r)
         return true;
     }
     note_scheduled(e, r, n);
@@ -235,39 +97,126 @@ static bool schedule_running(struct engine *e, uint32_t *budget) {
   return preempted;
 }
 
-static void note_admitted(struct engine *e, struct engine_request *r, uint32_t cached) {
+/* What was found for an admission, in the pool (`hits`) and behind it. */
+static void count_found(struct engine *e, const struct engine_request *r, uint32_t hits) {
+  struct engine_totals *t = &e->totals;
+  if (r->num_preemptions) {
+    t->preempted_queries += r->num_tokens;
+    t->preempted_hits += hits;
+    return;
+  }
+  t->prefix_queries += r->num_tokens;
+  t->prefix_hits += hits;
+  if (!engine_has_external(e, r))
+    return;
+  t->external_queries += r->num_tokens - hits;
+  for (int i = 0; i < ENGINE_SOURCES; i++)
+    t->external_hits[i] += r->blocks->load[i];
+}
+
+/* `cached` of its tokens have KV, loaded ones included. */
+static void admit(struct engine *e, struct engine_request *r, uint32_t cached, uint32_t n) {
+  struct engine_blocks *b = r->blocks;
+  engine_list_remove(b->where == ENGINE_IN_LOADING ? &e->loading : &e->waiting, r);
+  engine_list_append(&e->running, r);
+  b->where = ENGINE_IN_RUNNING;
+  r->num_computed = cached;
+  note_scheduled(e, r, n);
   MEM_GROW(e->admitted, e->n_admitted, e->cap_admitted);
   e->admitted[e->n_admitted++] = (struct engine_admitted){.req = r, .cached = cached};
-  if (r->num_cached < 0)
+  uint32_t loaded = 0;
+  for (int i = 0; i < ENGINE_SOURCES; i++)
+    loaded += b->load[i];
+  if (r->num_cached < 0) {
     r->num_cached = cached;
-  if (!e->config.enable_prefix_caching)
-    return;
-  if (r->num_preemptions) {
-    e->totals.preempted_queries += r->num_tokens;
-    e->totals.preempted_hits += cached;
-  } else {
-    e->totals.prefix_queries += r->num_tokens;
-    e->totals.prefix_hits += cached;
+    memcpy(r->num_loaded, b->load, sizeof r->num_loaded);
   }
+  if (e->config.enable_prefix_caching)
+    count_found(e, r, cached - loaded);
+}
+
+/* S4 for requests that have blocks and wait for KV: the ready ones, before all that wait. False
+ * when one does not fit: then nothing behind it is looked at. */
+static bool schedule_loading(struct engine *e, uint64_t now_ns, uint32_t *budget) {
+  struct engine_request *next;
+  for (struct engine_request *r = e->loading.head; r; r = next) {
+    next = r->next;
+    if (!*budget || e->running.n >= e->config.max_num_seqs)
+      return true;
+    if (!engine_load_arrived(e, r, now_ns))
+      continue;
+    uint32_t n = chunk_size(e, r->num_tokens - r->num_computed, *budget);
+    if (!engine_place(e, r, n, 0, ENGINE_PLACE_ADMISSION))
+      return false;
+    admit(e, r, r->num_computed, n);
+    *budget -= n;
+  }
+  return true;
+}
+
+/* The head of waiting has `cached` tokens in the pool and more behind it: it gets blocks for both
+ * and waits until they have arrived. False when the blocks are not there. */
+static bool start_load(struct engine *e, struct engine_request *r, uint32_t hits, uint32_t more,
+                       uint64_t now_ns) {
+  if (!engine_place(e, r, more, hits, ENGINE_PLACE_LOAD))
+    return false;
+  engine_list_remove(&e->waiting, r);
+  engine_list_append(&e->loading, r);
+  r->blocks->where = ENGINE_IN_LOADING;
+  r->num_computed = hits * e->config.block_size + more;
+  engine_begin_load(e, r, now_ns);
+  return true;
 }
 
 /* S4. */
-static void schedule_waiting(struct engine *e, uint32_t budget) {
-  while (e->waiting.n && budget && e->running.n < e->config.max_num_seqs) {
+static void schedule_waiting(struct engine *e, uint64_t now_ns, uint32_t *budget) {
+  while (e->waiting.n && *budget && e->running.n < e->config.max_num_seqs) {
     struct engine_request *r = e->waiting.head;
     uint32_t hits = engine_lookup(e, r);
     uint32_t cached = hits * e->config.block_size;
-    uint32_t n = chunk_size(e, r->num_tokens - cached, budget);
-    if (!engine_place(e, r, n, hits, true))
+    uint32_t more = engine_find_load(e, r, cached);
+    if (more) {
+      if (!start_load(e, r, hits, more, now_ns))
+        return;
+      continue;
+    }
+    uint32_t n = chunk_size(e, r->num_tokens - cached, *budget);
+    if (!engine_place(e, r, n, hits, ENGINE_PLACE_ADMISSION))
       return; /* nothing behind the head is looked at */
-    list_remove(&e->waiting, r);
-    list_append(&e->running, r);
-    r->blocks->running = true;
-    r->num_computed = cached;
-    note_scheduled(e, r, n);
-    note_admitted(e, r, cached);
-    budget -= n;
+    admit(e, r, cached, n);
+    *budget -= n;
   }
+}
+
+/* Nothing runs, and requests whose loads are complete hold the blocks that they need from each
+ * other. vLLM would stand still for ever; here the last of them gives its blocks up. */
+static bool stands_still(struct engine *e, uint64_t now_ns) {
+  if (e->running.n || e->n_scheduled || e->loading.n < 2)
+    return false;
+  for (struct engine_request *r = e->loading.head; r; r = r->next)
+    if (!engine_load_arrived(e, r, now_ns))
+      return false;
+  return true;
+}
+
+static void schedule(struct engine *e, uint64_t now_ns) {
+  uint32_t budget = e->config.max_num_batched_tokens;
+  if (schedule_running(e, &budget))
+    return;
+  while (!schedule_loading(e, now_ns, &budget)) {
+    if (!stands_still(e, now_ns))
+      return;
+    preempt_last(e, &e->loading);
+  }
+  schedule_waiting(e, now_ns, &budget);
+}
+
+static uint64_t next_arrival(const struct engine *e) {
+  uint64_t next = 0;
+  for (const struct engine_request *r = e->loading.head; r; r = r->next)
+    if (!r->blocks->arrived && (!next || r->blocks->ready_ns < next))
+      next = r->blocks->ready_ns;
+  return next;
 }
 
 /* What the pass consists of, for the step-time model: a decode computes the one token sampled
@@ -279,9 +228,37 @@ static void count_pass(const struct engine *e, struct engine_step *out) {
       out->decode_tokens++;
       out->decode_context += r->num_computed;
     } else {
-      out->prefill_tokens += e->scheduled[i].tokens;
+      uint64_t n = e->scheduled[i].tokens;
+      out->prefill_tokens += (uint32_t)n;
+      out->prefill_context += n * r->num_computed + n * (n - 1) / 2;
     }
   }
+}
+
+/* The blocks of a request that has ended: released at once, since the order of the free queue
+ * depends on it, or held for the replica that will fetch their KV. */
+static void end_blocks(struct engine *e, struct engine_request *r) {
+  if (!r->hold) {
+    engine_release(e, r);
+    return;
+  }
+  struct engine_blocks *b = r->blocks;
+  r->hold_id = b->hold_id = ++e->last_hold;
+  b->next = e->held;
+  e->held = b;
+}
+
+bool engine_release_hold(struct engine *e, uint64_t hold_id) {
+  for (struct engine_blocks **at = &e->held; *at; at = &(*at)->next) {
+    struct engine_blocks *b = *at;
+    if (b->hold_id != hold_id)
+      continue;
+    *at = b->next;
+    pool_release(&e->pool, b->ids, b->n);
+    engine_blocks_put(e, b);
+    return true;
+  }
+  return false;
 }
 
 /* S5. */
@@ -289,6 +266,7 @@ static void forward(struct engine *e) {
   for (size_t i = 0; i < e->n_scheduled; i++) {
     struct engine_request *r = e->scheduled[i].req;
     r->num_computed += e->scheduled[i].tokens;
+    engine_store_chunks(e, r);
     if (r->num_computed < r->num_tokens)
       continue;
     r->tokens[r->num_tokens++] = r->sample(r->user, r, r->num_output);
@@ -297,14 +275,16 @@ static void forward(struct engine *e) {
     e->sampled[e->n_sampled++] = r;
     if (r->num_output < r->max_output && r->num_tokens < e->config.max_model_len)
       continue;
-    engine_release(e, r); /* at once: the order of the free queue depends on it */
+    end_blocks(e, r);
     r->finish = ENGINE_LENGTH;
     MEM_GROW(e->finished, e->n_finished, e->cap_finished);
     e->finished[e->n_finished++] = r;
   }
   for (size_t i = 0; i < e->n_finished; i++) {
-    list_remove(&e->running, e->finished[i]);
-    blocks_put(e, e->finished[i]);
+    engine_list_remove(&e->running, e->finished[i]);
+    if (!e->finished[i]->hold)
+      engine_blocks_put(e, e->finished[i]->blocks);
+    e->finished[i]->blocks = NULL;
   }
   e->totals.generated_tokens += e->n_sampled;
   e->totals.finished += e->n_finished;
@@ -318,6 +298,8 @@ static void publish(struct engine *e, struct engine_step *out) {
   out->n_scheduled = e->n_scheduled;
   out->admitted = e->admitted;
   out->n_admitted = e->n_admitted;
+  out->loads = e->loads;
+  out->n_loads = e->n_loads;
   out->preempted = e->preempted;
   out->n_preempted = e->n_preempted;
   out->sampled = e->sampled;
@@ -329,15 +311,14 @@ static void publish(struct engine *e, struct engine_step *out) {
   e->published = true;
 }
 
-void engine_step_run(struct engine *e, struct engine_step *out) {
+void engine_step_run(struct engine *e, uint64_t now_ns, struct engine_step *out) {
   step_open(e);
   *out = (struct engine_step){0};
   if (engine_has_work(e)) { /* S2 */
-    uint32_t budget = e->config.max_num_batched_tokens;
-    if (!schedule_running(e, &budget))
-      schedule_waiting(e, budget);
+    schedule(e, now_ns);
     count_pass(e, out);
     forward(e);
+    out->wake_ns = next_arrival(e);
   }
   e->totals.steps++;
   publish(e, out);
@@ -346,7 +327,7 @@ void engine_step_run(struct engine *e, struct engine_step *out) {
 /* ----------------------------------------------------------------------------------- questions */
 
 bool engine_has_work(const struct engine *e) {
-  return e->running.n || e->waiting.n;
+  return e->running.n || e->waiting.n || e->loading.n;
 }
 
 uint32_t engine_running(const struct engine *e) {
@@ -354,7 +335,11 @@ uint32_t engine_running(const struct engine *e) {
 }
 
 uint32_t engine_waiting(const struct engine *e) {
-  return e->waiting.n;
+  return e->waiting.n + e->loading.n;
+}
+
+uint32_t engine_loading(const struct engine *e) {
+  return e->loading.n;
 }
 
 uint32_t engine_free_blocks(const struct engine *e) {

@@ -1,10 +1,16 @@
-/* engine_impl.h: what the engine's own files share: the scheduler (engine.c), lookup and placement
- * (engine_place.c) and the trace runner (engine_replay.c). Nobody else includes it. */
+/* engine_impl.h: what the engine's own files share: making and adding (engine_new.c), the scheduler
+ * (engine.c), lookup and placement (engine_place.c), what stands behind the pool (engine_tiers.c)
+ * and the trace runner (engine_replay.c). Nobody else includes it. */
 #ifndef KV_ENGINE_IMPL_H
 #define KV_ENGINE_IMPL_H
 
 #include "kv/engine.h"
 #include "kv/pool.h"
+
+/* No load takes longer, whatever the settings say: three years. */
+#define ENGINE_MAX_LOAD_NS UINT64_C(100000000000000000)
+
+enum engine_where { ENGINE_IN_WAITING, ENGINE_IN_LOADING, ENGINE_IN_RUNNING };
 
 /* A request's blocks and the names of its full blocks. Taken at engine_add with room for the
  * longest the request can become, put back when it ends and used again: in steady state nothing is
@@ -14,9 +20,18 @@ struct engine_blocks {
   uint64_t *names; /* of the first n_names blocks of the request's tokens */
   uint32_t cap;    /* of both arrays */
   uint32_t n, n_names;
-  uint32_t registered; /* leading blocks that are in the cache */
-  bool running;        /* in which of the two lists the request is */
-  struct engine_blocks *next_unused;
+  uint32_t registered;     /* leading blocks that are in the cache */
+  enum engine_where where; /* in which of the lists the request is */
+  /* With tiers: names of the first n_chunks chunks of the tokens, of which n_stored were stored. */
+  uint64_t *chunks;
+  uint32_t cap_chunks, n_chunks, n_stored;
+  /* The load under way, or that of the present admission. */
+  uint32_t load[ENGINE_SOURCES]; /* tokens */
+  uint64_t ready_ns;
+  bool arrived;     /* the load is complete and its blocks are registered */
+  bool transferred; /* remote_tokens were used */
+  uint64_t hold_id;
+  struct engine_blocks *next; /* of the unused ones, or of those held */
 };
 
 struct engine_list {
@@ -27,19 +42,24 @@ struct engine_list {
 struct engine {
   struct engine_config config;
   struct pool pool;
-  struct engine_list running, waiting;
+  struct engine_list running, waiting, loading; /* loading stands before waiting */
   struct engine_totals totals;
   /* Every engine_blocks ever made, and those that no request has now. */
   struct engine_blocks **all_blocks;
   size_t n_blocks, cap_blocks;
-  struct engine_blocks *unused;
+  struct engine_blocks *unused, *held;
+  uint64_t last_hold;
+  struct tierstore *offload;             /* NULL without */
+  uint64_t link_free_ns[ENGINE_SOURCES]; /* until then earlier loads use the path */
   /* What happened since the last step was handed out; `published` says that it was. */
   struct engine_scheduled *scheduled;
   struct engine_admitted *admitted;
   struct engine_request **preempted, **sampled, **finished;
   struct engine_event *events;
-  size_t n_scheduled, n_admitted, n_preempted, n_sampled, n_finished, n_events;
+  struct engine_load *loads;
+  size_t n_scheduled, n_admitted, n_preempted, n_sampled, n_finished, n_events, n_loads;
   size_t cap_scheduled, cap_admitted, cap_preempted, cap_sampled, cap_finished, cap_events;
+  size_t cap_loads;
   bool published, cleared;
 };
 
@@ -47,13 +67,44 @@ struct engine {
  * r->blocks->ids, still untouched. r holds no blocks. 0 with caching off. */
 uint32_t engine_lookup(struct engine *e, struct engine_request *r);
 
-/* P1 to P6: blocks for r's next n tokens. `hits` from engine_lookup for a waiting request
- * (`admission`), 0 for a running one. False when they do not fit; then nothing has changed. */
+/* P1 to P6: blocks for r's next n tokens. `hits` from engine_lookup for a waiting request, 0 for
+ * one that has blocks. False when they do not fit; then nothing has changed. */
+enum engine_place_how {
+  ENGINE_PLACE_RUNNING,
+  ENGINE_PLACE_ADMISSION, /* the gate P2 counts */
+  ENGINE_PLACE_LOAD       /* so it does; new blocks are not registered until their KV is there */
+};
 NODISCARD bool engine_place(struct engine *e, struct engine_request *r, uint32_t n, uint32_t hits,
-                            bool admission);
+                            enum engine_place_how how);
+/* P6 alone: blocks up to `full`, more than are registered, get their names. */
+void engine_register(struct engine *e, struct engine_request *r, uint32_t full);
 
 /* Gives r's blocks back. */
 void engine_release(struct engine *e, struct engine_request *r);
+/* The memory for blocks, back to the unused. */
+void engine_blocks_put(struct engine *e, struct engine_blocks *b);
+
+void engine_list_append(struct engine_list *l, struct engine_request *r);
+void engine_list_prepend(struct engine_list *l, struct engine_request *r);
+void engine_list_remove(struct engine_list *l, struct engine_request *r);
+
+/* Names: see engine_place.c. */
+uint64_t engine_chain_root(const char *salt, const char *adapter);
+uint64_t engine_chain_name(uint64_t parent, const uint32_t *tokens, uint32_t n);
+
+/* ---- engine_tiers.c ---- */
+
+/* Whether anything but the pool can have r's tokens. */
+bool engine_has_external(const struct engine *e, const struct engine_request *r);
+/* How many of r's tokens behind the `cached` ones of the pool can be loaded; by source in
+ * r->blocks->load. What is found counts as used. */
+uint32_t engine_find_load(struct engine *e, struct engine_request *r, uint32_t cached);
+/* Takes the paths for the load that was found; r has its blocks. */
+void engine_begin_load(struct engine *e, struct engine_request *r, uint64_t now_ns);
+/* Whether r's load is complete; at first sight its blocks are registered. */
+bool engine_load_arrived(struct engine *e, struct engine_request *r, uint64_t now_ns);
+/* Stores the chunks that r has completed. */
+void engine_store_chunks(struct engine *e, struct engine_request *r);
 
 /* A new event at the end of the list; the pointer dies with the next one. */
 struct engine_event *engine_event_add(struct engine *e, enum engine_event_kind kind);

@@ -14,13 +14,13 @@
 
 #include "base/mem.h"
 
-static uint64_t chain_name(uint64_t parent, const uint32_t *tokens, uint32_t block_size) {
-  uint64_t link[2] = {parent, XXH3_64bits(tokens, (size_t)block_size * sizeof *tokens)};
+uint64_t engine_chain_name(uint64_t parent, const uint32_t *tokens, uint32_t n) {
+  uint64_t link[2] = {parent, XXH3_64bits(tokens, (size_t)n * sizeof *tokens)};
   return XXH3_64bits(link, sizeof link);
 }
 
-/* What stands before the first block. */
-static uint64_t chain_root(const char *salt, const char *adapter) {
+/* What stands before the first block or chunk. */
+uint64_t engine_chain_root(const char *salt, const char *adapter) {
   uint64_t root = salt ? XXH3_64bits(salt, strlen(salt)) : 0;
   return adapter ? XXH3_64bits_withSeed(adapter, strlen(adapter), root + 1) : root;
 }
@@ -30,9 +30,10 @@ static void name_blocks(const struct engine *e, struct engine_request *r, uint32
   struct engine_blocks *b = r->blocks;
   uint32_t block_size = e->config.block_size;
   for (; b->n_names < n; b->n_names++) {
-    uint64_t parent = b->n_names ? b->names[b->n_names - 1] : chain_root(r->salt, r->adapter);
+    uint64_t parent =
+        b->n_names ? b->names[b->n_names - 1] : engine_chain_root(r->salt, r->adapter);
     const uint32_t *tokens = r->tokens + (size_t)b->n_names * block_size;
-    b->names[b->n_names] = chain_name(parent, tokens, block_size);
+    b->names[b->n_names] = engine_chain_name(parent, tokens, block_size);
   }
 }
 
@@ -71,10 +72,10 @@ uint32_t engine_peek(const struct engine *e, const uint32_t *tokens, uint32_t n,
     return 0;
   uint32_t block_size = e->config.block_size;
   uint32_t most = (n - 1) / block_size;
-  uint64_t name = chain_root(salt, adapter);
+  uint64_t name = engine_chain_root(salt, adapter);
   uint32_t hits = 0;
   for (; hits < most; hits++) {
-    name = chain_name(name, tokens + (size_t)hits * block_size, block_size);
+    name = engine_chain_name(name, tokens + (size_t)hits * block_size, block_size);
     if (!pool_find(&e->pool, name))
       break;
   }
@@ -105,7 +106,7 @@ static void take_blocks(struct engine *e, struct engine_blocks *b, uint32_t need
 
 /* P6: blocks registered .. full−1 get their names, before the forward pass, so that requests looked
  * up later in this step hit them already. */
-static void register_blocks(struct engine *e, struct engine_request *r, uint32_t full) {
+void engine_register(struct engine *e, struct engine_request *r, uint32_t full) {
   struct engine_blocks *b = r->blocks;
   name_blocks(e, r, full);
   for (uint32_t i = b->registered; i < full; i++)
@@ -134,7 +135,7 @@ static uint32_t blocks_beyond(const struct engine *e, uint64_t tokens, uint32_t 
 }
 
 bool engine_place(struct engine *e, struct engine_request *r, uint32_t n, uint32_t hits,
-                  bool admission) {
+                  enum engine_place_how how) {
   struct engine_blocks *b = r->blocks;
   uint32_t block_size = e->config.block_size;
   uint64_t end = (uint64_t)r->num_computed + (uint64_t)hits * block_size + n;
@@ -144,7 +145,7 @@ bool engine_place(struct engine *e, struct engine_request *r, uint32_t n, uint32
     idle += e->pool.blocks[b->ids[i]].refs == 0;
 
   uint32_t need = blocks_beyond(e, end, have); /* P1 */
-  if (admission && e->config.reserve_full_isl &&
+  if (how != ENGINE_PLACE_RUNNING && e->config.reserve_full_isl &&
       blocks_beyond(e, r->num_tokens, have) + idle > e->pool.num_free)
     return false; /* P2 */
   if (need + idle > e->pool.num_free)
@@ -157,8 +158,9 @@ bool engine_place(struct engine *e, struct engine_request *r, uint32_t n, uint32
   }
   if (need)
     take_blocks(e, b, need);
-  if (e->config.enable_prefix_caching && end >= ((uint64_t)b->registered + 1) * block_size)
-    register_blocks(e, r, (uint32_t)(end / block_size));
+  if (how != ENGINE_PLACE_LOAD && e->config.enable_prefix_caching &&
+      end >= ((uint64_t)b->registered + 1) * block_size)
+    engine_register(e, r, (uint32_t)(end / block_size));
   return true;
 }
 

@@ -288,7 +288,7 @@ static int run_steps(struct replay *p, struct err *err) {
       if ((rc = apply_input(p, &p->trace.inputs[next], aborted, &n_aborted, err)))
         goto out;
     struct engine_step step;
-    engine_step_run(p->engine, &step);
+    engine_step_run(p->engine, t, &step);
     note_step(p, &step, t);
     put_step(p, t, aborted, n_aborted, &step);
   }

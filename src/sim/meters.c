@@ -216,20 +216,33 @@ static void put_engine(struct writer *w, const struct meters *m, const struct me
             now->running);
   put_gauge(w, "vllm:num_requests_waiting", "Requests that wait, as of the last step.",
             now->waiting);
+  static const char *const waits[] = {",reason=\"capacity\"", ",reason=\"deferred\""};
+  const uint64_t waiting[] = {now->waiting - now->loading, now->loading};
+  put_head(w, "vllm:num_requests_waiting_by_reason", "", "gauge",
+           "Requests that wait: for blocks, slots or budget; for KV to be loaded.");
+  for (size_t i = 0; i < ARRAY_LEN(waits); i++)
+    put_sample(w, "vllm:num_requests_waiting_by_reason", "", "", waits[i], (double)waiting[i]);
   put_gauge(w, "vllm:kv_cache_usage_perc", "Part of the KV blocks in use, 0 to 1.", now->kv_usage);
   put_cache_config(w, now);
   put_counter(w, "vllm:prefix_cache_queries", "Prompt tokens looked up in the prefix cache.",
               now->prefix_queries);
   put_counter(w, "vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache.",
               now->prefix_hits);
+  put_counter(w, "vllm:external_prefix_cache_queries",
+              "Prompt tokens looked up behind the prefix cache.", now->external_queries);
+  put_counter(w, "vllm:external_prefix_cache_hits", "Prompt tokens loaded from behind it.",
+              now->external_hits);
   put_counter(w, "vllm:num_preemptions", "Preempted requests.", now->preemptions);
   put_counter(w, "vllm:prompt_tokens", "Prompt tokens of requests with a first token.",
               m->prompt_tokens);
-  const uint64_t by_source[] = {m->prompt_tokens - m->cached_tokens, m->cached_tokens, 0};
+  const uint64_t by_source[] = {m->prompt_tokens - m->cached_tokens,
+                                m->cached_tokens - m->external_tokens, m->external_tokens};
   put_counters(w, "vllm:prompt_tokens_by_source", "Prompt tokens by where their KV came from.",
                NULL, sources, by_source, ARRAY_LEN(by_source));
   put_counter(w, "vllm:prompt_tokens_cached", "Prompt tokens that were not computed.",
               m->cached_tokens);
+  put_counter(w, "vllm:prompt_tokens_recomputed",
+              "Prompt tokens computed although their KV had been loaded.", now->recomputed);
   put_counter(w, "vllm:generation_tokens", "Output tokens.", m->generation_tokens);
   put_counters(w, "vllm:request_success", "Ended requests by reason.", reasons, NULL, m->finished,
                METER_FINISHES);

@@ -42,6 +42,7 @@ struct meters {
   struct meter_counts hists[METER_HISTS];
   double *length_edges; /* the 1-2-5 series up to max_model_len */
   uint64_t prompt_tokens, generation_tokens, cached_tokens;
+  uint64_t external_tokens; /* of the cached ones: loaded from behind the pool */
   uint64_t finished[METER_FINISHES];
   double created_s; /* wall clock, when the replica started */
 };
@@ -55,10 +56,11 @@ void meters_observe(struct meters *m, enum meter_hist which, double value);
 struct meters_now {
   const char *model;
   uint32_t running, waiting; /* requests, as of the last step */
+  uint32_t loading;          /* of those that wait: for KV to be loaded */
   double kv_usage;           /* 0..1 */
   uint32_t block_size, num_blocks;
   bool prefix_caching;
-  uint64_t prefix_queries, prefix_hits, preemptions;
+  uint64_t prefix_queries, prefix_hits, external_queries, external_hits, recomputed, preemptions;
 };
 /* Appends the exposition text 0.0.4. */
 void meters_write(const struct meters *m, const struct meters_now *now, struct buf *out);

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 
 struct gauges {
-  uint32_t running, waiting;
+  uint32_t running, waiting, loading;
   double usage;
 };
 
@@ -16,8 +16,9 @@ struct replica {
   struct gauges now; /* published */
   /* The step under way. */
   bool in_step;
-  bool chained;    /* the last step ended just now */
-  uint64_t due_ns; /* when the step under way, or the last one, is to end */
+  bool chained;     /* the last step ended just now */
+  uint64_t due_ns;  /* when the step under way, or the last one, is to end */
+  uint64_t wake_ns; /* nothing is under way until then but loads; 0 = not so */
   struct gauges after;
   struct replica_seq **batch; /* who sampled */
   size_t n_batch, cap_batch;
@@ -48,7 +49,7 @@ void replica_delete(struct replica *r) {
 
 static struct gauges read_gauges(const struct replica *r) {
   return (struct gauges){engine_running(r->engine), engine_waiting(r->engine),
-                         engine_usage(r->engine)};
+                         engine_loading(r->engine), engine_usage(r->engine)};
 }
 
 int replica_add(struct replica *r, struct replica_seq *seq, struct err *err) {
@@ -105,20 +106,23 @@ bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *due_ns) {
   bool on_time = r->chained && now_ns - r->due_ns < REPLICA_CATCH_UP_NS;
   uint64_t begin_ns = on_time ? r->due_ns : now_ns;
   r->chained = false;
+  r->wake_ns = 0;
   if (!engine_has_work(r->engine))
     return false;
   struct engine_step step;
   do /* a step in which everyone was preempted takes no time */
-    engine_step_run(r->engine, &step);
+    engine_step_run(r->engine, begin_ns, &step);
   while (!step.n_scheduled && step.n_preempted);
-  if (!step.n_scheduled)
+  if (!step.n_scheduled) {
+    r->now = read_gauges(r);
+    r->wake_ns = step.wake_ns;
     return false;
+  }
   r->in_step = true;
   r->after = read_gauges(r);
   stamp_admitted(&step, begin_ns);
   take_batch(r, &step);
-  r->due_ns = begin_ns + steptime_step_ns(&r->profile, step.prefill_tokens, step.decode_tokens,
-                                          step.decode_context);
+  r->due_ns = begin_ns + steptime_engine_ns(&r->profile, &step);
   *due_ns = r->due_ns;
   return true;
 }
@@ -131,6 +135,8 @@ static void count_first(struct replica *r, const struct replica_seq *seq) {
   uint64_t cached = seq->engine.num_cached > 0 ? (uint64_t)seq->engine.num_cached : 0;
   r->meters.prompt_tokens += seq->engine.prompt_len;
   r->meters.cached_tokens += cached;
+  for (int i = 0; i < ENGINE_SOURCES; i++)
+    r->meters.external_tokens += seq->engine.num_loaded[i];
   meters_observe(&r->meters, METER_TTFT, seconds(seq->received_ns, seq->first_ns));
 }
 
@@ -194,6 +200,14 @@ void replica_end(struct replica *r, uint64_t now_ns) {
   r->n_batch = 0;
 }
 
+uint64_t replica_wake_ns(const struct replica *r) {
+  return r->wake_ns;
+}
+
+bool replica_release_hold(struct replica *r, uint64_t hold_id) {
+  return engine_release_hold(r->engine, hold_id);
+}
+
 bool replica_in_step(const struct replica *r) {
   return r->in_step;
 }
@@ -216,12 +230,17 @@ void replica_write_metrics(const struct replica *r, const char *model, struct bu
   struct meters_now now = {.model = model,
                            .running = r->now.running,
                            .waiting = r->now.waiting,
+                           .loading = r->now.loading,
                            .kv_usage = r->now.usage,
                            .block_size = r->config.block_size,
                            .num_blocks = r->config.num_blocks,
                            .prefix_caching = r->config.enable_prefix_caching,
                            .prefix_queries = t.prefix_queries,
                            .prefix_hits = t.prefix_hits,
+                           .external_queries = t.external_queries,
+                           .recomputed = t.loaded_recomputed,
                            .preemptions = t.preemptions};
+  for (int i = 0; i < ENGINE_SOURCES; i++)
+    now.external_hits += t.external_hits[i];
   meters_write(&r->meters, &now, out);
 }

@@ -51,9 +51,16 @@ bool replica_reset_cache(struct replica *r, bool reset_running);
  * hold-up of more than REPLICA_CATCH_UP_NS it begins now. */
 bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *due_ns);
 #define REPLICA_CATCH_UP_NS (5 * NS_PER_MS)
+/* After replica_begin said false: when to call it again although nothing happened until then (KV is
+ * loaded from a tier); 0 = no need. */
+uint64_t replica_wake_ns(const struct replica *r);
 /* Ends the step under way: on_token of everyone who sampled, in the engine's order. */
 void replica_end(struct replica *r, uint64_t now_ns);
 bool replica_in_step(const struct replica *r);
+
+/* The KV that a prefill leg left behind (engine_request.hold_id) is not needed any more; false:
+ * there is none. What waits may go on: replica_begin. */
+bool replica_release_hold(struct replica *r, uint64_t hold_id);
 
 /* For /metrics and the admin port. */
 struct engine *replica_engine(struct replica *r);

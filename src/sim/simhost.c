@@ -31,13 +31,18 @@ void simhost_kick(struct simhost *h) {
 static void on_step_begin(struct loop_task *task) {
   struct simhost *h = CONTAINER_OF(task, struct simhost, step_task);
   uint64_t due;
-  if (replica_begin(h->replica, loop_now(h->loop), &due))
+  if (!replica_begin(h->replica, loop_now(h->loop), &due))
+    due = replica_wake_ns(h->replica);
+  if (due)
     loop_timer_set(h->loop, &h->step_timer, due);
+  else
+    loop_timer_clear(h->loop, &h->step_timer);
 }
 
 static void on_step_end(struct loop_timer *timer) {
   struct simhost *h = CONTAINER_OF(timer, struct simhost, step_timer);
-  replica_end(h->replica, loop_now(h->loop));
+  if (replica_in_step(h->replica)) /* else a load is complete */
+    replica_end(h->replica, loop_now(h->loop));
   loop_ready(h->loop, &h->step_task);
 }
 

@@ -95,6 +95,9 @@ void truth_add(struct truth *t, const struct truth_line *l) {
   put_key_number(b, ",\"prompt_tokens\":", l->prompt_tokens);
   put_key_number(b, ",\"output_tokens\":", l->output_tokens);
   put_key_number(b, ",\"cached_tokens\":", l->cached_tokens);
+  put_key_number(b, ",\"offload_tokens\":", l->offload_tokens);
+  put_key_number(b, ",\"shared_tokens\":", l->shared_tokens);
+  put_key_number(b, ",\"transfer_tokens\":", l->transfer_tokens);
   put_key_number(b, ",\"preemptions\":", l->preemptions);
   put_text(b, ",\"finish\":", l->finish);
   buf_puts(b, ",\"writes\":[");

@@ -1,5 +1,6 @@
-/* The scheduler through its public face: configuration, admission, step counts, preemption, abort,
- * reset, totals. The fine print of order is tested by the golden traces (test_engine_replay.c). */
+/* The scheduler through its public face: configuration and admission (engine_new.c), step counts,
+ * preemption, abort, reset, totals. The fine print of order is tested by the golden traces
+ * (test_engine_replay.c). */
 #include "engine_requests.h"
 
 #include "kv/engine_impl.h"
@@ -54,7 +55,7 @@ static void requests_that_cannot_work(void **state) {
   test_add(e, test_request(&t, 1, 39, UINT32_MAX)); /* the sum must not wrap */
   assert_true(engine_has_work(e));
   struct engine_step s;
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.n_finished, 1); /* the first sampled token reaches max_model_len */
   assert_int_equal(t.req.num_tokens, 40);
   assert_int_equal(t.req.num_output, 1);
@@ -66,7 +67,7 @@ static void idle_step_does_nothing(void **state) {
   (void)state;
   struct engine *e = test_engine(CONFIG_SMALL);
   struct engine_step s;
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.n_scheduled + s.n_admitted + s.n_preempted + s.n_sampled + s.n_finished, 0);
   assert_int_equal(s.n_events + s.prefill_tokens + s.decode_tokens + s.decode_context, 0);
   assert_int_equal(engine_free_blocks(e), 12);
@@ -92,7 +93,7 @@ static void a_request_step_by_step(void **state) {
   assert_int_equal(engine_waiting(e), 2);
 
   struct engine_step s;
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.n_scheduled, 2);
   assert_ptr_equal(s.scheduled[0].req, &a.req);
   assert_int_equal(s.scheduled[0].tokens, 6);
@@ -110,7 +111,7 @@ static void a_request_step_by_step(void **state) {
   assert_int_equal(engine_free_blocks(e), 12 - 2 - 1);
   check_near(engine_usage(e), 0.25, 1e-15);
 
-  engine_step_run(e, &s); /* a decodes, b finishes its prompt and with it itself */
+  engine_step_run(e, 0, &s); /* a decodes, b finishes its prompt and with it itself */
   assert_int_equal(s.scheduled[0].tokens, 1);
   assert_int_equal(s.scheduled[1].tokens, 5);
   assert_int_equal(s.prefill_tokens, 5);
@@ -121,7 +122,7 @@ static void a_request_step_by_step(void **state) {
   assert_ptr_equal(s.finished[0], &b.req);
   assert_null(b.req.blocks);
 
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.decode_context, 7);
   assert_int_equal(s.n_finished, 1);
   assert_false(engine_has_work(e));
@@ -148,7 +149,7 @@ static void events_say_what_and_where(void **state) {
   struct test_request a, b;
   struct engine_step s;
   test_add(e, test_request(&a, 100, 11, 1));
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.n_events, 1);
   assert_int_equal(s.events[0].kind, ENGINE_STORED);
   assert_int_equal(s.events[0].n, 2);
@@ -159,7 +160,7 @@ static void events_say_what_and_where(void **state) {
   assert_true(name[0] != name[1]);
 
   test_add(e, test_request(&b, 100, 8, 2)); /* hits block 0, recomputes block 1 */
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.admitted[0].cached, 4);
   /* The one new block is the nameless tail of a: nothing was lost. */
   assert_int_equal(s.n_events, 1);
@@ -169,7 +170,7 @@ static void events_say_what_and_where(void **state) {
   assert_int_equal(s.events[0].hashes[0], name[1]);
   assert_int_equal(s.events[0].first_block, 1);
 
-  engine_step_run(e, &s); /* decode needs a block: the old copy of block 1 goes */
+  engine_step_run(e, 0, &s); /* decode needs a block: the old copy of block 1 goes */
   assert_int_equal(s.n_events, 1);
   assert_int_equal(s.events[0].kind, ENGINE_REMOVED);
   assert_int_equal(s.events[0].n, 1);
@@ -188,9 +189,9 @@ static void preemption_and_readmission(void **state) {
   struct engine_step s;
   test_add(e, test_request(&a, 100, 8, 5));
   test_add(e, test_request(&b, 200, 8, 5));
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(engine_free_blocks(e), 0);
-  engine_step_run(e, &s); /* a needs a third block: b goes */
+  engine_step_run(e, 0, &s); /* a needs a third block: b goes */
   assert_int_equal(s.n_preempted, 1);
   assert_ptr_equal(s.preempted[0], &b.req);
   assert_int_equal(b.req.num_preemptions, 1);
@@ -199,9 +200,9 @@ static void preemption_and_readmission(void **state) {
   assert_int_equal(engine_waiting(e), 1);
   assert_int_equal(s.n_scheduled, 1);
   while (engine_running(e))
-    engine_step_run(e, &s);
+    engine_step_run(e, 0, &s);
   assert_int_equal(s.n_finished, 1);
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.n_admitted, 1);
   assert_int_equal(s.admitted[0].cached, 4); /* its second block was taken by a */
   assert_int_equal(b.req.num_cached, 0);     /* that of the first admission stands */
@@ -226,7 +227,7 @@ static void abort_wherever_it_is(void **state) {
   struct engine_step s;
   for (uint32_t i = 0; i < 4; i++)
     test_add(e, test_request(&r[i], 100 * (i + 1), 8, i == 1 ? 1 : 5));
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(engine_running(e), 1); /* the second has finished */
   assert_false(engine_abort(e, &r[1].req));
   assert_int_equal(r[1].req.finish, ENGINE_LENGTH);
@@ -237,7 +238,7 @@ static void abort_wherever_it_is(void **state) {
   assert_int_equal(engine_running(e), 0);
   assert_int_equal(engine_waiting(e), 1);
   assert_int_equal(engine_free_blocks(e), 12);
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.n_scheduled, 1);
   assert_ptr_equal(s.scheduled[0].req, &r[3].req);
   assert_true(engine_abort(e, &r[3].req));
@@ -257,7 +258,7 @@ static void reset_both_ways(void **state) {
   assert_true(engine_reset_cache(e, false)); /* an empty cache too */
   test_add(e, test_request(&a, 100, 8, 5));
   test_add(e, test_request(&b, 200, 8, 5));
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.events[0].kind, ENGINE_CLEARED);
   assert_int_equal(s.n_events, 3);
 
@@ -267,7 +268,7 @@ static void reset_both_ways(void **state) {
   assert_true(engine_reset_cache(e, true)); /* once more in the same step: counted once */
   assert_int_equal(engine_peek(e, a.tokens, 9, NULL, NULL), 0);
   assert_int_equal(engine_waiting(e), 2);
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.n_preempted, 2); /* the last first */
   assert_ptr_equal(s.preempted[0], &b.req);
   assert_ptr_equal(s.preempted[1], &a.req);
@@ -276,7 +277,7 @@ static void reset_both_ways(void **state) {
   assert_int_equal(s.n_admitted, 2); /* in the same step, in their old order */
   assert_ptr_equal(s.admitted[0].req, &a.req);
   assert_int_equal(s.admitted[0].cached, 0);
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.n_preempted, 0);
   assert_int_equal(s.n_events, 0);
   struct engine_totals t;
@@ -296,7 +297,7 @@ static void steady_state_allocates_nothing(void **state) {
     for (uint32_t i = 0; i < 8; i++)
       test_add(e, test_request(&r[i], 1000 * round + 10 * i, 16, 12));
     while (engine_has_work(e))
-      engine_step_run(e, &s);
+      engine_step_run(e, 0, &s);
     size_t now = e->cap_scheduled + e->cap_admitted + e->cap_preempted + e->cap_sampled +
                  e->cap_finished + e->cap_events + e->cap_blocks;
     if (round >= 2) {
@@ -321,7 +322,7 @@ static void delete_with_requests_inside(void **state) {
   struct test_request *a = calloc(1, sizeof *a), *b = calloc(1, sizeof *b);
   struct engine_step s;
   test_add(e, test_request(a, 1, 8, 4));
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   test_add(e, test_request(b, 1, 8, 4));
   free(a);
   free(b);

@@ -9,7 +9,7 @@ static void run_alone(struct engine *e, struct test_request *t, uint32_t first, 
   test_request(t, first, n, 1);
   t->req.salt = salt;
   test_add(e, &t->req);
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.n_finished, 1);
 }
 
@@ -77,7 +77,7 @@ static void adapters_make_chains_of_their_own(void **state) {
   test_request(&a, 100, 9, 1);
   a.req.adapter = "x";
   test_add(e, &a.req);
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(engine_peek(e, a.tokens, 9, NULL, "x"), 8);
   assert_int_equal(engine_peek(e, a.tokens, 9, NULL, "y"), 0);
   assert_int_equal(engine_peek(e, a.tokens, 9, NULL, NULL), 0);
@@ -100,7 +100,7 @@ static void names_are_chained(void **state) {
   a.req = (struct engine_request){
       .tokens = a.tokens, .prompt_len = 8, .max_output = 1, .sample = test_sample};
   test_add(e, &a.req);
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.events[0].n, 4);
   for (uint32_t i = 0; i < 4; i++)
     for (uint32_t k = 0; k < i; k++)
@@ -120,7 +120,7 @@ static void caching_off_knows_nothing(void **state) {
   run_alone(e, &a, 100, 12, NULL);
   assert_int_equal(engine_peek(e, a.tokens, 12, NULL, NULL), 0);
   test_add(e, test_request(&a, 100, 12, 1));
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.admitted[0].cached, 0);
   assert_int_equal(s.n_events, 0);
   struct engine_totals t;
@@ -142,7 +142,7 @@ static void the_gate_counts_the_whole_sequence(void **state) {
     struct engine_step s;
     test_add(e, test_request(&a, 100, 16, 3)); /* 4 blocks, 5 after the first decode */
     test_add(e, test_request(&b, 200, 33, 1)); /* 9 blocks of the 8 left; chunk of 4: 1 block */
-    engine_step_run(e, &s);
+    engine_step_run(e, 0, &s);
     assert_int_equal(s.n_admitted, gate ? 1 : 2);
     assert_int_equal(engine_free_blocks(e), gate ? 8 : 7);
     engine_delete(e);
@@ -160,16 +160,16 @@ static void idle_hits_use_up_the_queue(void **state) {
   struct engine_step s;
   run_alone(e, &a, 100, 17, NULL);              /* blocks 0 to 3 named, all free */
   test_add(e, test_request(&hold, 500, 8, 10)); /* holds 2 blocks, then 3 */
-  engine_step_run(e, &s);
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(engine_free_blocks(e), 5);
   test_add(e, test_request(&b, 100, 17, 1)); /* 4 hits, all idle, and 1 new: 5 */
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.n_admitted, 1);
   assert_int_equal(s.admitted[0].cached, 16);
 
   test_add(e, test_request(&b, 100, 24, 1)); /* 4 idle hits and 2 new: 6 of 5 */
-  engine_step_run(e, &s);
+  engine_step_run(e, 0, &s);
   assert_int_equal(s.n_admitted, 0);
   assert_true(engine_abort(e, &b.req));
   assert_int_equal(engine_peek(e, b.tokens, 24, NULL, NULL), 16);
@@ -189,13 +189,13 @@ static void a_failed_placement_changes_nothing(void **state) {
   uint32_t hits = engine_lookup(e, &b.req);
   assert_int_equal(hits, 4);
   e->pool.num_free = 7; /* as if one were held: 8 would be needed */
-  assert_false(engine_place(e, &b.req, 14, hits, true));
-  assert_false(engine_place(e, &b.req, 14, hits, false));
+  assert_false(engine_place(e, &b.req, 14, hits, ENGINE_PLACE_ADMISSION));
+  assert_false(engine_place(e, &b.req, 14, hits, ENGINE_PLACE_RUNNING));
   e->pool.num_free = 8;
   assert_int_equal(b.req.blocks->n, 0);
   for (uint32_t id = 1; id < 9; id++)
     assert_int_equal(e->pool.blocks[id].refs, 0);
-  assert_true(engine_place(e, &b.req, 14, hits, true));
+  assert_true(engine_place(e, &b.req, 14, hits, ENGINE_PLACE_ADMISSION));
   assert_int_equal(b.req.blocks->n, 8);
   assert_int_equal(b.req.blocks->registered, 7); /* 30 tokens: 7 full blocks */
   assert_int_equal(e->pool.num_free, 0);

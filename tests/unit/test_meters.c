@@ -6,12 +6,16 @@
 static const struct meters_now now = {.model = "sim \"x\"",
                                       .running = 3,
                                       .waiting = 12,
+                                      .loading = 5,
                                       .kv_usage = 0.4375,
                                       .block_size = 16,
                                       .num_blocks = 26300,
                                       .prefix_caching = true,
                                       .prefix_queries = 20480,
                                       .prefix_hits = 15360,
+                                      .external_queries = 5120,
+                                      .external_hits = 4096,
+                                      .recomputed = 3,
                                       .preemptions = 2};
 
 static struct buf write_text(const struct meters *m) {
@@ -29,6 +33,7 @@ static void test_gauges_and_counters(void **state) {
   meters_init(&m, 8192, 1760000000.25);
   m.prompt_tokens = 1234567;
   m.cached_tokens = 1000000;
+  m.external_tokens = 4000;
   m.generation_tokens = 42;
   m.finished[METER_LENGTH] = 5;
   struct buf b = write_text(&m);
@@ -46,8 +51,14 @@ static void test_gauges_and_counters(void **state) {
   check_has(b.data, "\nvllm:prompt_tokens_total" LABELS "1.234567e+06\n");
   check_has(b.data, "\nvllm:prompt_tokens_by_source_total{engine=\"0\",model_name=\"sim "
                     "\\\"x\\\"\",source=\"local_compute\"} 234567.0\n");
-  check_has(b.data, "source=\"local_cache_hit\"} 1e+06\n");
-  check_has(b.data, "source=\"external_kv_transfer\"} 0.0\n");
+  check_has(b.data, "source=\"local_cache_hit\"} 996000.0\n");
+  check_has(b.data, "source=\"external_kv_transfer\"} 4000.0\n");
+  check_has(b.data, "\nvllm:num_requests_waiting_by_reason{engine=\"0\",model_name=\"sim "
+                    "\\\"x\\\"\",reason=\"capacity\"} 7.0\n");
+  check_has(b.data, "reason=\"deferred\"} 5.0\n");
+  check_has(b.data, "\nvllm:external_prefix_cache_queries_total" LABELS "5120.0\n");
+  check_has(b.data, "\nvllm:external_prefix_cache_hits_total" LABELS "4096.0\n");
+  check_has(b.data, "\nvllm:prompt_tokens_recomputed_total" LABELS "3.0\n");
   check_has(b.data, "\nvllm:prompt_tokens_cached_total" LABELS "1e+06\n");
   check_has(b.data, "\nvllm:generation_tokens_total" LABELS "42.0\n");
   check_has(b.data, "\nvllm:request_success_total{engine=\"0\",finished_reason=\"length\","

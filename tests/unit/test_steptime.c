@@ -73,6 +73,52 @@ static void prefill_rates(void **state) {
   }
 }
 
+/* The figures of the first reference experiment (facts §6.1) on an idle replica: seconds of a
+ * prompt of n tokens of which `cached` were cached. */
+static double adr04_s(uint64_t n, uint64_t cached) {
+  struct steptime_profile p = get("adr-04");
+  double s = (double)p.request_overhead_ns / 1e9;
+  for (uint64_t done = cached, chunk; done < n; done += chunk) {
+    chunk = n - done < p.max_num_batched_tokens ? n - done : p.max_num_batched_tokens;
+    struct engine_step step = {.prefill_tokens = (uint32_t)chunk,
+                               .prefill_context = chunk * done + chunk * (chunk - 1) / 2};
+    s += (double)steptime_engine_ns(&p, &step) / 1e9;
+  }
+  return s;
+}
+
+static void the_reference_host(void **state) {
+  (void)state;
+  check_share(adr04_s(6653, 0), 1.287, 0.10, "turn 1, or the wrong replica");
+  check_share(adr04_s(6653, 6592), 0.315, 0.10, "turn 2 on the right replica");
+  check_share(adr04_s(12944, 0), 2.596, 0.10, "salt gate, cold");
+  check_share(adr04_s(12944, 12928), 0.283, 0.10, "salt gate, warm");
+  check_share(adr04_s(6653, 0) - adr04_s(6653, 6592), 0.971, 0.10, "what a hit saves");
+  check_share(adr04_s(12944, 0) - adr04_s(12944, 12928), 2.334, 0.10, "what a long hit saves");
+  struct steptime_profile p = get("adr-04");
+  assert_int_equal(p.block_size, 64);
+}
+
+static void devices(void **state) {
+  (void)state;
+  struct engine_link link;
+  assert_true(steptime_device("dram", &link));
+  assert_int_equal(link.latency_ns, 1000);
+  check_near(link.bytes_per_s, 20e9, 0);
+  assert_true(steptime_device("nvme", &link));
+  assert_int_equal(link.latency_ns, 80000);
+  assert_true(steptime_device("object", &link));
+  assert_int_equal(link.latency_ns, 30 * NS_PER_MS);
+  assert_false(steptime_device("tape", &link));
+}
+
+static void kv_bytes(void **state) {
+  (void)state;
+  assert_int_equal(get("llama-3.1-8b").kv_bytes_per_token, 131072);
+  assert_int_equal(get("qwen3-32b").kv_bytes_per_token, 262144);
+  assert_int_equal(get("gpt-oss-20b").kv_bytes_per_token, 49152);
+}
+
 static void kv_budgets(void **state) {
   (void)state;
   static const struct {
@@ -87,6 +133,7 @@ static void kv_budgets(void **state) {
     check_share(p.kv_tokens, cases[i].tokens, 0.02, p.name);
     check_share(c.num_blocks - 1, cases[i].blocks, 0.02, p.name);
     assert_int_equal(p.block_size, 16);
+    assert_int_equal(p.chunk_tokens, 256);
   }
 }
 
@@ -96,9 +143,13 @@ static void one_pass_adds_its_parts(void **state) {
                                .step_overhead_ns = 7,
                                .decode_base_ns = 1000,
                                .decode_seq_ns = 10,
-                               .decode_context_ns = 0.5};
+                               .decode_context_ns = 0.5,
+                               .prefill_context_ns = 2};
   assert_int_equal(steptime_step_ns(&p, 0, 0, 0), 7);
   assert_int_equal(steptime_step_ns(&p, 3, 0, 0), 7 + 3000000);
+  struct engine_step step = {
+      .prefill_tokens = 3, .prefill_context = 100, .decode_tokens = 2, .decode_context = 101};
+  assert_int_equal(steptime_engine_ns(&p, &step), 7 + 3000000 + 200 + 1000 + 20 + 51);
   assert_int_equal(steptime_step_ns(&p, 0, 2, 101), 7 + 1000 + 20 + 51); /* 50.5 rounds up */
   struct steptime_profile endless = p; /* no setting makes the number overflow */
   endless.prefill_tokens_per_s = 1e-300;
@@ -147,7 +198,7 @@ static void profiles_are_whole(void **state) {
   (void)state;
   size_t n;
   const struct steptime_profile *all = steptime_profiles(&n);
-  assert_int_equal(n, 6);
+  assert_int_equal(n, 7);
   for (size_t i = 0; i < n; i++) {
     struct engine_config c = steptime_engine_config(&all[i]);
     struct err err;
@@ -169,13 +220,16 @@ static void unknown_profile(void **state) {
   struct err err;
   assert_int_equal(steptime_get("llama", &p, &err), ERR_NOT_FOUND);
   assert_string_equal(err.text, "no profile \"llama\"; there are llama-3.1-8b, qwen3-32b, "
-                                "gpt-oss-20b, tiny, fixed, instant");
+                                "gpt-oss-20b, adr-04, tiny, fixed, instant");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(decode_steps_of_the_table),
       cmocka_unit_test(prefill_rates),
+      cmocka_unit_test(the_reference_host),
+      cmocka_unit_test(devices),
+      cmocka_unit_test(kv_bytes),
       cmocka_unit_test(kv_budgets),
       cmocka_unit_test(one_pass_adds_its_parts),
       cmocka_unit_test(fixed_times),
