@@ -15,7 +15,7 @@ local function session(vu)
   local conv = chat.new(vu, { system = SYSTEM })
   for _ = 1, vu.rng:int(4, 8) do
     conv:user(gen.text { tokens = vu.rng:normal(120, 40), rng = vu.rng })
-    conv:send { max_tokens = 200 } -- waits; keeps the answer in the history
+    conv:send { max_tokens = 200 } -- waits; an answer of that length goes into the history
     vu:sleep(vu.rng:exp(reading))
   end
 end

@@ -19,7 +19,7 @@ local function session(vu) -- one user's story, top to bottom
   local conv = chat.new(vu, { system = SYSTEM })
   for _ = 1, vu.rng:int(2, 5) do
     conv:user(gen.text { tokens = vu.rng:normal(80, 20), rng = vu.rng })
-    conv:send { max_tokens = 60 } -- waits, and keeps the answer in the history
+    conv:send { max_tokens = 60 } -- waits; an answer of that length goes into the history
     vu:sleep(vu.rng:exp "500ms")
   end
 end

@@ -221,6 +221,20 @@ local function policies(summary)
   return table.concat(names, ", ")
 end
 
+-- Which words conversations go on with: caches can hit on an answer only when it is the model's own.
+local function answers(summary)
+  local said = object(summary.answers)
+  local declared, own = num(said.declared) or 0, num(said.own) or 0
+  if declared > 0 and own > 0 then
+    return { "answers", ("%s of declared length (scripted in the history), %s the model's own"):format(
+      count(declared), count(own)) }
+  elseif declared > 0 then
+    return { "answers", 'of declared length; histories keep scripted text (history = "live" keeps the model\'s)' }
+  elseif own > 0 then
+    return { "answers", "the model's own, in length and in the history" }
+  end
+end
+
 --- Lines of { name, value }: the effective configuration, with the policies that decided.
 function data.banner(run, summary)
   local list = {}
@@ -232,6 +246,7 @@ function data.banner(run, summary)
     end
     list[#list + 1] = { name, value }
   end
+  list[#list + 1] = answers(object(summary))
   return list
 end
 

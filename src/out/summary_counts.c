@@ -222,17 +222,24 @@ static void count_policies(const struct table *t, const struct filter_use *use, 
   mem_free(n);
 }
 
-static void count_cached(const struct table *t, const struct filter_use *use, struct value *out) {
-  uint64_t n[4] = {0};
+/* What good replies say of the cache, and whether their length was declared or the model's own. */
+static void count_replies(const struct table *t, const struct filter_use *use, struct value *out) {
+  uint64_t n[4] = {0}, declared = 0, all = 0;
   for (size_t i = 0; i < t->n_rows; i++) {
     const struct table_row *r = &t->rows[i];
     if ((r->flags & ROW_MEASURED) && (r->flags & ROW_GENERATION) && r->error == SAMPLE_OK &&
-        filter_match_row(use, r))
+        filter_match_row(use, r)) {
       n[r->cached_state]++;
+      declared += r->asked_tokens >= 0;
+      all++;
+    }
   }
   struct value *cached = value_set(out, "cached", value_object());
   for (int i = 0; i < 4; i++)
     set_count(cached, sample_cached_name((enum sample_cached_state)i), n[i]);
+  struct value *answers = value_set(out, "answers", value_object());
+  set_count(answers, "declared", declared);
+  set_count(answers, "own", all - declared);
 }
 
 static void set_rates(const struct table *t, const struct metrics *m, const struct filter *f,
@@ -261,7 +268,7 @@ void summary_counts(const struct table *t, const struct summary_options *options
   count_sessions(t, &use, out);
   count_policies(t, &use, out);
   count_replicas(t, options->metrics, &use, out);
-  count_cached(t, &use, out);
+  count_replies(t, &use, out);
   filter_use_free(&use);
   set_rates(t, options->metrics, f, out);
 }

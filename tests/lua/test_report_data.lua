@@ -336,6 +336,15 @@ describe("sentences", function()
       "the plan's policy: least_inflight"
     expect(routing { { policy = "a", requests = 1, fallback = 1 }, { policy = "b", requests = 5999 } }):eq
       "the plan's policy: a (1 request), which fell back 1 time, b (5,999 requests)"
+    local function said(answers)
+      local line = data.banner(run, { answers = answers })[3]
+      return line and line[2]
+    end
+    expect(said { declared = 0, own = 0 }):eq(nil)
+    expect(said { declared = 9, own = 0 }):contains "histories keep scripted text"
+    expect(said { declared = 0, own = 9 }):eq "the model's own, in length and in the history"
+    expect(said { declared = 1200, own = 7 }):eq
+      "1,200 of declared length (scripted in the history), 7 the model's own"
     run.banner[2].value = "session_hash (default)"
     expect(routing { { policy = "session_hash", requests = 9 } }):eq "session_hash (default)"
   end)

@@ -117,6 +117,8 @@ static void counts(void **state) {
   check_num(&s, "cached.zero", 100);
   check_num(&s, "cached.inferred_zero", 0);
   check_num(&s, "cached.absent", 0);
+  check_num(&s, "answers.declared", 0);
+  check_num(&s, "answers.own", 600);
   check_num(&s, "script_checks.parsed.passed", 2);
   check_num(&s, "script_checks.parsed.failed", 1);
   check_num(&s, "values", 3);
