@@ -1301,7 +1301,7 @@ function Tokenizer:decode(ids) end
 
 -- ----------------------------------------------------------------------------------------- test
 
---- Specs of scripts: `perigee test [--stress] FILE…`. A spec file sees `describe(name, fn)`, `it(name, fn)`,
+--- Specs of scripts: `perigee test FILE…`. A spec file sees `describe(name, fn)`, `it(name, fn)`,
 --- `before_each(fn)`, `after_each(fn)` and `expect(value)` as globals, and finds modules in its own folder, the
 --- folder above, and `lib/` in both.
 ---@class perigee.test
@@ -1311,7 +1311,7 @@ local test = {}
 ---@field replies? (string|table|false)[]|fun(request: table): string|table|nil what comes back: a text; a table with fields of perigee.Reply, or `{ class =, detail =, status =, retry_after =, headers = }` for a failure; otherwise a default of `max_tokens` tokens
 ---@field session? integer number of the session; default 0
 ---@field seed? integer|string default 1
----@field params? table
+---@field params? table values of `vu.params`; what `perigee.param` gave when the module was loaded stays
 ---@field shared? any
 ---@field fleet? table model, gateway, replicas
 ---@field route? perigee.Policy

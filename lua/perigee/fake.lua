@@ -17,12 +17,19 @@ local Task = {}
 
 local OPTIONS = { "fleet", "params", "replies", "route", "seed", "session", "shared" }
 
+local default_tokenizer = "bytes"
+
+-- What the run's tokenizer is called: perigee test --tokenizer.
+function fake.set_tokenizer(name)
+  default_tokenizer = name
+end
+
 local function new_fleet(opts)
   opts = opts or {}
   return {
     model = opts.model or "test-model",
     tenant = opts.tenant,
-    tokenizer = opts.tokenizer or "bytes",
+    tokenizer = opts.tokenizer or default_tokenizer,
     template = opts.template,
     now = opts.now,
     hash_scheme = opts.hash_scheme,

@@ -171,6 +171,8 @@ local function option_fields(opts)
   return parts
 end
 
+local LONG = { no_prompt = "no-generation-prompt", continue = "continue-final-message" }
+
 -- What an option says and the object already does.
 local function said_twice(opts, what, chat)
   for option, fields in pairs { tools = { "tools" }, kwargs = { "kwargs", "chat_template_kwargs" },
@@ -178,8 +180,7 @@ local function said_twice(opts, what, chat)
     continue = { "continue_final_message", "add_generation_prompt" } } do
     for _, field in ipairs(opts[option] and fields or {}) do
       if chat[field] ~= nil then
-        local name = option:gsub("no_prompt", "no-generation-prompt"):gsub("^continue$", "continue-final-message")
-        return ("%s says %s, and --%s does too: leave one out"):format(what, field, name)
+        return ("%s says %s, and --%s does too: leave one out"):format(what, field, LONG[option] or option)
       end
     end
   end
@@ -258,8 +259,9 @@ local function note_served(text, served, refusal)
   if text == served then
     return
   end
-  io.stderr:write("perigee render: note: ", served and "a server prepares messages and tools before the template "
-    .. "sees them, and renders another text: --served\n" or "a server refuses this request: " .. refusal .. "\n")
+  io.stderr:write("perigee render: note: ", served
+    and "a server prepares messages and tools before the template sees them, and renders another text: --served\n"
+    or "a server refuses this request: " .. refusal .. "\n")
 end
 
 local function render_row(opts, row, tpl)

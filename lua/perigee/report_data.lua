@@ -229,7 +229,8 @@ local function answers(summary)
     return { "answers", ("%s of declared length (scripted in the history), %s the model's own"):format(
       count(declared), count(own)) }
   elseif declared > 0 then
-    return { "answers", 'of declared length; histories keep scripted text (history = "live" keeps the model\'s)' }
+    return { "answers", "of declared length; histories keep scripted text "
+      .. '(history = "live" keeps the model\'s)' }
   elseif own > 0 then
     return { "answers", "the model's own, in length and in the history" }
   end

@@ -85,8 +85,8 @@ function template.load(path_or_source)
   if found then
     return load_folder(found)
   end
-  return nil, path_or_source .. ": no such file or folder, no tokenizer that came with a template (`make deps` "
-    .. "fetches qwen3), and no template's text either (it has no braces)"
+  return nil, path_or_source .. ": no such file or folder, no tokenizer that came with a template (`make "
+    .. "deps` fetches qwen3), and no template's text either (it has no braces)"
 end
 
 local function check_options(opts)

@@ -366,16 +366,32 @@ local function find_specs(folder, found)
 end
 
 local USAGE = [[
-Usage: perigee test [--stress] [--runaway TIME] [FILE.lua | FOLDER]...
+Usage: perigee test [--stress] [--runaway TIME] [--tokenizer PATH|NAME] [FILE.lua | FOLDER]...
 
 Runs specs of scripts: files with describe, it and expect. Without a file: every *_spec.lua and
 test_*.lua below the working directory. A spec finds modules in its own folder, the folder above, and
 lib/ in both. Exit status 1 when a test failed.
 
-  --stress        the collector runs all the time (finds what a C binding forgot to hold)
-  --runaway TIME  CPU time that one test may take; a test that takes more has failed (default 10s, with
-                  --stress 200s)
+  --stress               the collector runs all the time (finds what a C binding forgot to hold)
+  --runaway TIME         CPU time that one test may take; a test that takes more has failed (default 10s,
+                         with --stress 200s)
+  --tokenizer PATH|NAME  the model's tokenizer, as in `perigee run`: conversations, renderers and gen.text
+                         count by it (default: bytes)
 ]]
+
+-- The run's tokenizer of the specs; nil and what is wrong with it.
+local function use_tokenizer(name)
+  if not name or name == "" then
+    return nil, "a path or a name is missing"
+  end
+  local tokenizer, why = require "perigee.tokenizer".load(name)
+  if not tokenizer then
+    return nil, why
+  end
+  require "perigee.gen.core".use(tokenizer)
+  fake.set_tokenizer(name)
+  return true
+end
 
 --- The command.
 function test.main(args)
@@ -385,6 +401,7 @@ function test.main(args)
     at = at + 1
     local arg = args[at]
     local given = arg:match "^%-%-runaway=(.*)"
+    local model = arg:match "^%-%-tokenizer=(.*)"
     if arg == "--stress" then
       stress = true
     elseif arg == "--runaway" or given then
@@ -395,11 +412,18 @@ function test.main(args)
         return 2
       end
       runaway = seconds
+    elseif arg == "--tokenizer" or model then
+      at = model and at or at + 1
+      local ok, why = use_tokenizer(model or args[at])
+      if not ok then
+        io.stderr:write("perigee test: --tokenizer: ", why, "\n")
+        return 2
+      end
     elseif arg == "--help" or arg == "-h" then
       io.write(USAGE)
       return 0
     elseif arg:sub(1, 1) == "-" then
-      local known = { "--help", "--runaway", "--stress" }
+      local known = { "--help", "--runaway", "--stress", "--tokenizer" }
       io.stderr:write("perigee test: ", core.unknown_option("test", arg, known), "\n")
       return 2
     elseif core.files(arg) then

@@ -3,6 +3,7 @@
  * The words are plain English ones, picked so that a text looks like prose to a tokenizer (mean
  * length near five letters, mostly one token each); which text it is depends on the generator
  * alone. */
+#include "bind/bind.h"
 #include "bind/core.h"
 #include "bind/text.h"
 
@@ -13,10 +14,11 @@
 
 #include "bind/gentokens.h"
 #include "bind/hold.h"
+#include "bind/luatokenizer.h"
 #include "bind/rng.h"
 #include "run/state.h"
 
-static const char tokens_key, costs_key; /* their addresses are registry keys */
+static const char tokens_key, costs_key, held_key; /* their addresses are registry keys */
 
 void bind_gen_set_tokens(lua_State *L, double bytes_per_token, bool exact) {
   assert(bytes_per_token > 0);
@@ -254,6 +256,20 @@ lua_Integer bind_count_tokens(lua_State *L, struct gen_tokens t, const char *tex
   return (lua_Integer)n;
 }
 
+/* use(tokenizer): texts are counted by it from now on, as a run counts by its own; for specs. */
+static int gen_use(lua_State *L) {
+  struct tokens_encoder *encoder = bind_test_tokenizer(L, 1);
+  if (!encoder)
+    bind_raise(L, "gen.use: a tokenizer of perigee.tokenizer is expected, got %s",
+               bind_shown(L, 1));
+  if (state_of(L))
+    bind_raise(L, "gen.use: a run counts by its own tokenizer (--tokenizer)");
+  lua_settop(L, 1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &held_key); /* the encoder is the handle's */
+  bind_gen_set_encoder(L, encoder);
+  return 0;
+}
+
 static const luaL_Reg functions[] = {
     {"count", gen_count},
     {"is_rng", gen_is_rng},
@@ -263,6 +279,7 @@ static const luaL_Reg functions[] = {
     {"pow", gen_pow},
     {"rng", gen_rng},
     {"tokens", gen_tokens_text},
+    {"use", gen_use},
     {"words", gen_words_text},
     {NULL, NULL},
 };

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from harness import PERIGEE, RELAXED, SANITIZED, Skip, eq, has, main
+from models import small
 
 HEAD = """
 local perigee = require "perigee"
@@ -310,6 +311,39 @@ end)
     eq(result.status, 1)
     has(result.out, "ok   first")
     has(result.err, "group > hard did not come back: it is in a function that cannot be stopped from outside")
+
+
+def test_a_spec_counts_by_a_models_tokenizer(work):
+    """perigee test --tokenizer: what a run with it would count and render by."""
+    folder = small(work)
+    work.write("x_spec.lua", """
+local chat, gen, test = require "perigee.chat", require "perigee.gen", require "perigee.test"
+local tokenizer, template = require "perigee.tokenizer", require "perigee.template"
+it("counts", function()
+  local own = assert(tokenizer.load "model/tokenizer.json")
+  local text = tostring(gen.text { tokens = 40, seed = "a" })
+  expect(own:count(text)):eq(40)
+  expect(#text > 40):eq(true)
+  local vu = test.vu {}
+  local conv = chat.new(vu, {})
+  conv:set_renderer(assert(template.load "model"), { tokenizer = own })
+  conv:user(text)
+  conv:send { max_tokens = 2 }
+  expect(vu.requests[1].path):eq "/v1/completions" -- token ids
+end)
+""")
+    for tokenizer in ("model/tokenizer.json", folder):
+        result = work.perigee("test", "--tokenizer", tokenizer, "x_spec.lua", timeout=60)
+        eq((result.status, result.err), (0, ""), result.out)
+    result = work.perigee("test", "x_spec.lua", timeout=60)
+    eq(result.status, 1)
+    has(result.out, "x_spec.lua")
+    for args, says in ((("--tokenizer",), "a path or a name is missing"), (("--tokenizer=",), "is missing"),
+                       (("--tokenizer", "nowhere.json"), "nowhere.json")):
+        result = work.perigee("test", *args)
+        eq(result.status, 2, result.out)
+        has(result.err, "perigee test: --tokenizer: ")
+        has(result.err, says)
 
 
 def test_perigee_lua_shows_no_frames_of_its_own(work):
