@@ -130,8 +130,8 @@ local function update_from_object(conv, renderer, where)
   local to = histories.clock()
   local spent = from and to - from
   if made == nil and message == nil then
-    core.raise(where .. ": the renderer returned nothing; a text or a list of token ids is expected (is there "
-      .. "a return?)")
+    core.raise(where .. ": the renderer returned nothing; a text or a list of token ids is expected (is "
+      .. "there a return?)")
   elseif made == nil then
     core.raise(("%s: the renderer: %s"):format(where, tostring(message)))
   end

@@ -233,7 +233,8 @@ local function harmony_text(row)
   local ok, text, message = pcall(function()
     local renderer = require "perigee.harmony".renderer { date = now:sub(1, 10) }
     return renderer:render(chat.messages, {
-      tools = chat.tools, kwargs = chat.kwargs or chat.chat_template_kwargs, add_generation_prompt = chat.add_generation_prompt,
+      tools = chat.tools, kwargs = chat.kwargs or chat.chat_template_kwargs,
+      add_generation_prompt = chat.add_generation_prompt,
     })
   end)
   if not ok then
@@ -260,7 +261,8 @@ local function note_served(text, served, refusal)
     return
   end
   io.stderr:write("perigee render: note: ", served
-    and "a server prepares messages and tools before the template sees them, and renders another text: --served\n"
+    and "a server prepares messages and tools before the template sees them, and renders another text: "
+      .. "--served\n"
     or "a server refuses this request: " .. refusal .. "\n")
 end
 
