@@ -3,6 +3,13 @@
 A test file defines functions `test_*`, ends with `harness.main(globals())`, and is run as a program. Each test prints
 `ok name` or `not ok name` with the reason; the last line is `N passed, N failed[, N skipped]`.
 
+Below ThreadSanitizer only tests run whose commands have more than one thread at work. In a file where most have not,
+THREADS names those that have; THREADS = [] leaves the file out. (A command that loads a script judges it in a thread of
+its own and waits for that: this is seen everywhere else.)
+
+No test depends on the machine's speed (tests/clock does): it waits for what happens, not for a time to pass, bounds a
+wait by many times what it takes, and says of what is in a race only what holds whoever wins.
+
 The scripted server answers each request with a Python function that writes bytes when it likes; every write is
 logged with CLOCK_MONOTONIC (the client's clock), which is the ground truth that client stamps are held against.
 """
@@ -77,12 +84,13 @@ class Work:
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kw)
 
     def finish(self, process, timeout=120):
+        timeout *= 2 * slack()
         try:
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             process.kill()
             out, err = process.communicate()
-            raise AssertionError(f"hung: not ended after {timeout} s\nstdout: {out[-2000:]}\nstderr: {err[-2000:]}")
+            raise AssertionError(f"hung: not ended after {timeout:.0f} s\nstdout: {out[-2000:]}\nstderr: {err[-2000:]}")
         return Run(process.returncode, out, err, self.last_folder())
 
     def perigee(self, *args, timeout=120, env=None):
@@ -317,6 +325,33 @@ RELAXED = [a for check in ("schedule_lag_p99", "wake_lag_p99", "loop_lag_p99", "
                "--limit", "short_answers=100%", "--limit", "stalled_time=100%"]
 
 
+def slack():
+    """What bounds on time are stretched by: the processes that want a processor here, and a sanitizer's part."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)) * (4 if SANITIZED else 1)
+
+
+def soon(began, seconds, what=""):
+    """No more than so many seconds since time.monotonic() was `began`, where nothing else goes on."""
+    took, bound = time.monotonic() - began, seconds * slack()
+    assert took < bound, f"{what}: took {took:.1f} s, expected less than {bound:.1f} s"
+
+
+def wait_until(true, process=None, timeout=30):
+    """Looks again and again until true() is; fails when the process ends first, or after a long time."""
+    end = time.monotonic() + timeout * slack()
+    while True:
+        ended = process is not None and process.poll() is not None
+        if true():
+            return
+        if ended or time.monotonic() > end:
+            break
+        time.sleep(0.01)
+    if process is None:
+        raise AssertionError("it never happened")
+    process.kill()
+    raise AssertionError(f"it never happened: {process.communicate()}")
+
+
 def eq(actual, expected, what=""):
     assert actual == expected, f"{what + ': ' if what else ''}got {actual!r}, expected {expected!r}"
 
@@ -336,6 +371,8 @@ def matches(text, pattern):
 
 def main(names):
     wanted = sys.argv[1:]
+    if SANITIZED == "tsan" and "THREADS" in names and not wanted:
+        wanted = names["THREADS"]
     passed = failed = skipped = 0
     for name, test in list(names.items()):
         if not name.startswith("test_") or not callable(test) or (wanted and name not in wanted):

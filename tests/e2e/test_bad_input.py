@@ -8,6 +8,10 @@ import time
 
 from harness import PERIGEE, RELAXED, Server, Skip, eq, has, main, matches, one_turn, simple_chat
 
+THREADS = ["test_a_loop_that_never_waits", "test_api_key_files", "test_certificate_that_does_not_verify",
+           "test_children_without_end", "test_full_disk", "test_too_few_descriptors", "test_unresolvable_name",
+           "test_waiting_in_an_own_coroutine"]
+
 PLAN = """local perigee = require "perigee"
 return perigee.plan {
   load = perigee.closed { users = 1, sessions = 1 },

@@ -1,4 +1,5 @@
 """The command line itself: help, versions, statuses, standard descriptors, and the fleet's child process."""
+import glob
 import json
 import os
 import random
@@ -12,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
-from harness import PERIGEE, RELAXED, SANITIZED, eq, has, main, matches, one_turn
+from harness import PERIGEE, RELAXED, SANITIZED, eq, has, main, matches, one_turn, slack, wait_until
 
 # What the binary itself says that there is: a new command is tested by being there.
 COMMANDS = re.findall(r"(?m)^  ([a-z]+)  ", subprocess.run([PERIGEE, "--help"], capture_output=True, text=True, check=True).stdout)
@@ -216,9 +217,7 @@ def test_bisect_maps_every_way_out(work):
 def test_bisect_keeps_an_interruption(work):
     work.write("s.lua", one_turn(1, 1).replace("conv:try_send { max_tokens = 16 }", "vu:sleep(60)"))
     process = work.start("run", "s.lua", "--exit-codes=bisect")
-    deadline = time.monotonic() + 20
-    while not work.last_folder() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(work.last_folder, process)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     eq(work.finish(process, 30).status, 130)
@@ -271,7 +270,7 @@ def test_until_eof(work):
     time.sleep(0.2)
     eq(process.poll(), None, "goes on while the pipe is open")
     process.stdin.close()
-    eq(process.wait(10), 0)
+    eq(process.wait(10 * slack()), 0)
     eq(process.stderr.read(), "")
 
 
@@ -376,12 +375,11 @@ def test_the_admin_api_is_what_help_says(work):
 # ---- the terminal ----
 
 def on_terminal(work, args, columns=100, env=None, resize=None):
-    """Runs on a terminal of so many columns; returns status and all that was written on it."""
+    """Runs on a terminal of so many columns, `resize` once a line is there; returns status and all that was written."""
     import fcntl
     import pty
     import struct
     import termios
-    import threading
     leader, follower = pty.openpty()
 
     def size(n):
@@ -393,8 +391,6 @@ def on_terminal(work, args, columns=100, env=None, resize=None):
     process = subprocess.Popen([PERIGEE, *args], cwd=work.path, env=full, stdin=subprocess.DEVNULL, stdout=follower,
                                stderr=follower)
     os.close(follower)
-    if resize:
-        threading.Timer(resize[0], size, (resize[1],)).start()
     data = b""
     while True:
         try:
@@ -404,8 +400,11 @@ def on_terminal(work, args, columns=100, env=None, resize=None):
         if not more:
             break
         data += more
+        if resize and live_lines(data.decode("utf-8", "replace")):
+            size(resize)
+            resize = None
     os.close(leader)
-    return process.wait(60), data.decode()
+    return process.wait(60 * slack()), data.decode()
 
 
 def live_lines(text):
@@ -422,7 +421,9 @@ def test_the_live_line_fits_the_terminal(work):
         assert lines or columns == 1, f"{columns} columns: no live line in {text[:300]!r}"
         for line in lines:
             assert len(line) < columns, f"{columns} columns: {line!r} has {len(line)}"
-    _, text = on_terminal(work, ("run", "s.lua", *RELAXED), 90, resize=(0.6, 30))
+    work.write("s.lua", one_turn(1, 4).replace("conv:try_send { max_tokens = 16 }",
+                                               "conv:try_send { max_tokens = 16 } vu:sleep(0.7)"))
+    _, text = on_terminal(work, ("run", "s.lua", *RELAXED), 90, resize=30)
     widths = [len(line) for line in live_lines(text)]
     assert max(widths) > 30, widths
     assert widths[-1] < 30, f"the window became narrower: {widths}"
@@ -449,15 +450,13 @@ def test_no_color(work):
 # ---- what the disk does ----
 
 def test_a_results_folder_that_goes_away(work):
-    work.write("s.lua", one_turn(1, 3).replace("conv:try_send { max_tokens = 16 }",
-                                               "conv:try_send { max_tokens = 16 } vu:sleep(0.5)"))
     for what in ("remove", "move", "samples"):
+        work.write("s.lua", one_turn(1, 3).replace(
+            "conv:try_send { max_tokens = 16 }",
+            f"conv:try_send {{ max_tokens = 16 }} repeat vu:sleep(0.1) local f = io.open('gone-{what}') until f"))
         process = work.start("run", "s.lua", *RELAXED, "--out", what)
         base = os.path.join(work.path, what)
-        deadline = time.monotonic() + 20
-        while not (os.path.isdir(base) and os.listdir(base)) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(0.4)
+        wait_until(lambda: glob.glob(f"{base}/*/samples.jsonl"), process)
         folder = os.path.join(base, os.listdir(base)[0])
         if what == "remove":
             shutil.rmtree(folder)
@@ -465,6 +464,8 @@ def test_a_results_folder_that_goes_away(work):
             os.rename(folder, folder + "-moved")
         else:
             os.remove(os.path.join(folder, "samples.jsonl"))
+        time.sleep(0.3)
+        work.write(f"gone-{what}", "")
         result = work.finish(process, 60)
         eq(result.status, 1, f"{what}: {result.err}")
         has(result.err, "was removed or moved while the run went on", what)
@@ -522,7 +523,7 @@ return perigee.plan {
 
 
 def test_a_stall_is_no_burst(work):
-    gap = "50ms" if SANITIZED else "10ms"  # there a read may be late enough to find two events of 10 ms
+    gap = f"{10 * slack():.0f}ms"  # where a read may be late, two events of 10 ms would be found by one
     work.write("s.lua", one_turn(2, 20))
     result = work.perigee("run", "s.lua", *RELAXED, "--profile", "fixed", "--sim-set", "ttft=5ms",
                           "--sim-set", f"itl={gap}", "--fault", "stall after=5 for=200ms")

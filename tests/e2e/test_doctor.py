@@ -7,9 +7,8 @@ import subprocess
 import threading
 import time
 
-from harness import SANITIZED, Server, Skip, chat_chunk, eq, has, main, matches, usage
+from harness import Server, Skip, chat_chunk, eq, has, main, matches, soon, usage
 
-SLACK = 4 if SANITIZED else 1  # what a bound on the time is stretched by
 
 METRICS = """# TYPE vllm:cache_config_info gauge
 vllm:cache_config_info{block_size="%d",num_gpu_blocks="500",enable_prefix_caching="%s",engine="0"} 1.0
@@ -397,7 +396,7 @@ def test_hostile_answers_everywhere(work):
         with serve(handler) as s:
             began = time.monotonic()
             result = doctor(work, s.url, "--timeout", "3", status=1, timeout=90)
-            assert time.monotonic() - began < 15 * SLACK, f"{name} took {time.monotonic() - began:.1f} s"
+            soon(began, 15, name)
             matches(result.out, r"\nnot healthy: ")
             assert not any(ord(ch) < 32 and ch != "\n" or ch == "\x7f" for ch in result.out), f"{name}: {result.out!r}"
             eq(result.err, "", name)
@@ -422,8 +421,7 @@ def test_a_server_that_never_answers_is_not_waited_for(work):
         s.listen(64)
         began = time.monotonic()
         result = doctor(work, f"http://127.0.0.1:{s.getsockname()[1]}", "--timeout", "2", status=1)
-        took = time.monotonic() - began
-        assert took < 8 * SLACK, f"{took:.1f} s"
+        soon(began, 8)
         matches(result.out, r"FAIL models")
 
 
@@ -432,8 +430,7 @@ def test_a_server_that_drips(work):
     with serve(Fake(say={"models": drip, "chat": drip, "metrics": drip})) as s:
         began = time.monotonic()
         doctor(work, s.url, "--timeout", "4", "--model", "m", status=1)
-        took = time.monotonic() - began
-        assert took < 12 * SLACK, f"{took:.1f} s"
+        soon(began, 12)
 
 
 def test_a_stream_without_an_end(work):
@@ -445,7 +442,7 @@ def test_a_stream_without_an_end(work):
     with serve(Fake(say={"chat": stream})) as s:
         began = time.monotonic()
         result = doctor(work, s.url, "--timeout", "4", status=1)
-        assert time.monotonic() - began < 12 * SLACK
+        soon(began, 12)
         matches(result.out, r"FAIL stream")
         has(result.out, "--timeout")
 
@@ -469,7 +466,7 @@ def test_a_server_that_falls_silent_during_parity(work):
     with serve(Tires()) as s:
         began = time.monotonic()
         value = examined(work, s.url, "--tokenizer", "bytes", "--timeout", "5")
-        assert time.monotonic() - began < 12 * SLACK, time.monotonic() - began
+        soon(began, 12)
         matches(of(value, "parity"), r"^warn: .*not compared")
 
 
@@ -483,7 +480,7 @@ def test_an_interrupt_ends_it(work):
         began = time.monotonic()
         result = work.finish(process, timeout=20)
         timer.join()
-        assert time.monotonic() - began < 8 * SLACK
+        soon(began, 8)
         eq(result.status, 130, result.err)
 
 

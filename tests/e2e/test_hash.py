@@ -9,6 +9,8 @@ import subprocess
 
 from harness import PERIGEE, Skip, eq, has, main
 
+THREADS = []
+
 VECTORS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "blockhash", "vectors.json")
 
 

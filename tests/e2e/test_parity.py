@@ -13,6 +13,11 @@ import urllib.request
 from harness import RELAXED, Server, eq, has, main, one_turn
 from models import harmony, qwen3, small
 
+THREADS = ["test_a_run_asks_once_for_each_server", "test_a_run_on_bytes_compares_a_prompt",
+           "test_a_run_proves_parity", "test_a_run_with_other_tokens_is_not_valid",
+           "test_a_template_that_takes_no_system_message", "test_counts_of_the_whole_run",
+           "test_without_preflight_it_is_not_proven"]
+
 TEMPLATE = ("{{ bos_token }}{%- if dated %}<|im|>date {{ strftime_now('%d %b %Y') }}<|end|>\n{% endif -%}"
             "{%- if tools %}<|im|>tools\n{% for t in tools %}{{ t | tojson(SPACING) }}\n{% endfor %}<|end|>\n{% endif -%}"
             "{%- for m in messages %}<|im|>{{ m.role }}\n{{ m.content }}"

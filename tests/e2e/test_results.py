@@ -1,4 +1,5 @@
 """What a run leaves, held against src/out/ROW.md; runs that must not pass; hostile text in files and on the terminal."""
+import glob
 import hashlib
 import json
 import os
@@ -6,7 +7,7 @@ import re
 import signal
 import time
 
-from harness import ROOT, RELAXED, Server, chat_chunk, eq, has, main, simple_chat, usage
+from harness import ROOT, RELAXED, Server, chat_chunk, eq, has, main, matches, simple_chat, usage, wait_until
 
 PLAN = """
 local perigee = require "perigee"
@@ -133,8 +134,8 @@ return perigee.plan {
         eq(row["tags"].get("phase"), None if row["check"] else "plan")
         assert 0 <= row["t_ns"] < 60e9, row
     eq(result.run["id"], rows[0]["run"])
-    process = work.start("run", "s.lua", *RELAXED, "--set", "sessions=100000", "--out", "cut")
-    time.sleep(1.5)
+    process = work.start("run", "s.lua", *RELAXED, "--set", "sessions=1000000", "--out", "cut")
+    wait_until(lambda: any(os.path.getsize(p) > 10000 for p in glob.glob(work.path + "/cut/*/values.jsonl")), process)
     process.send_signal(signal.SIGINT)
     result = work.finish(process, 60)
     eq(result.status, 130, result.err)
@@ -219,7 +220,7 @@ def test_a_client_that_was_stopped_is_not_valid(work):
     result = work.finish(process)
     check = {c["name"]: c for c in result.summary["checks"]}["stalled_time"]
     assert 0.2 <= check["figure"] <= 1, check
-    has(check["note"], "the longest took 1.")
+    matches(check["note"], r"the longest took [1-9]")
     eq(check["ok"], False)
     eq(result.status, 98, result.out)
     step = {c["name"]: c for c in result.summary["checks"]}["clock_step"]

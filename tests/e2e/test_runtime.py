@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from harness import RELAXED, Server, chat_chunk, eq, has, main, near, one_turn, simple_chat, usage
+from harness import RELAXED, Server, chat_chunk, eq, has, main, near, simple_chat, slack, soon, wait_until
 
 HEAD = """
 local perigee = require "perigee"
@@ -29,6 +29,9 @@ TURN = """
     conv:user("hello " .. vu.session)
     conv:send { max_tokens = 4 }
 """
+
+
+MARK = 'io.open("mark", "w"):close()'
 
 
 def run(work, server, script, *args, timeout=60):
@@ -94,7 +97,8 @@ def test_stall_is_charged_to_the_session_arrival(work):
         result = run(work, server, plan('perigee.open { rate = 50, arrival = "constant", duration = "2s" }', TURN))
         metrics = result.summary["metrics"]
         # of 100 requests, those due in the first second wait the rest of it: on average a quarter second over all
-        near(metrics["ttft_sched"]["mean"], 0.25, 0.06)
+        mean = metrics["ttft_sched"]["mean"]
+        assert 0.24 < mean < 0.25 + 0.06 * slack(), mean
         eq(metrics["ttft_sched"]["n"], 100)
 
 
@@ -137,37 +141,41 @@ def test_drain_ends_what_hangs_as_incomplete(work):
     def handler(request, c):
         if request.number % 2:
             c.headers()
-            time.sleep(8)
-            c.keep = False
+            time.sleep(300)
         else:
             simple_chat(c)
 
     with Server(handler) as server:
         start = time.monotonic()
         result = run(work, server, plan('perigee.open { rate = 10, arrival = "constant", duration = "1s" }', TURN,
-                                        '  drain = "1s",'))
-        assert time.monotonic() - start < 7
+                                        '  drain = "2s",'))
+        soon(start, 8)
         eq(sorted(str(r["error"]) for r in result.rows), ["None"] * 5 + ["incomplete"] * 5)
         eq(result.summary["requests"]["incomplete"], 5)
         eq(result.summary["requests"]["failed"], 0)
 
 
-def interrupt(work, server, script, signals=1):
+def interrupt(work, server, script, requests, signals=1):
+    """Ctrl-C when the server has so many requests, or with requests=None when the script has made the file `mark`."""
+    mark = os.path.join(work.path, "mark")
+    if os.path.exists(mark):
+        os.remove(mark)
     work.write("s.lua", script)
     process = work.start("run", "s.lua", "--replica", server.url, "--model", "test-model")
-    time.sleep(1.5)
+    wait_until(lambda: os.path.exists(mark) if requests is None else len(server.requests) >= requests, process)
+    time.sleep(0.7)
     for _ in range(signals):
         process.send_signal(signal.SIGINT)
         time.sleep(0.1)
     start = time.monotonic()
     result = work.finish(process, 30)
-    assert time.monotonic() - start < 5, "an interrupted run ends soon"
+    soon(start, 5, "an interrupted run ends soon")
     return result
 
 
 def test_ctrl_c_keeps_what_was_taken(work):
     with Server(good) as server:
-        result = interrupt(work, server, plan('perigee.open { rate = 50, duration = "60s" }', TURN))
+        result = interrupt(work, server, plan('perigee.open { rate = 50, duration = "60s" }', TURN), 40)
         eq(result.status, 130, result.err)
         eq(result.summary["interrupted"], True)
         rows = result.rows
@@ -181,14 +189,14 @@ def test_ctrl_c_keeps_what_was_taken(work):
 def test_ctrl_c_in_every_phase(work):
     """During set-up, in the warm-up, in the drain: files complete, status 130, nothing hangs."""
     phases = {
-        "set-up": ('perigee.open { rate = 5, duration = "30s" }', "  setup = function(vu) vu:sleep(20) end,"),
-        "warm-up": ('perigee.open { rate = 5, duration = "30s", warmup = "30s" }', ""),
-        "drain": ('perigee.open { rate = 50, duration = "500ms" }', '  drain = "30s",'),
+        "set-up": ('perigee.open { rate = 5, duration = "30s" }', f"  setup = function(vu) {MARK} vu:sleep(100) end,"),
+        "warm-up": ('perigee.open { rate = 5, duration = "60s", warmup = "60s" }', ""),
+        "drain": ('perigee.open { rate = 50, duration = "500ms" }', '  drain = "100s",'),
     }
     for name, (load, more) in phases.items():
-        session = "    vu:sleep(20)\n" if name == "drain" else TURN
+        session = f"    {MARK} vu:sleep(100)\n" if name == "drain" else TURN
         with Server(good) as server:
-            result = interrupt(work, server, plan(load, session, more))
+            result = interrupt(work, server, plan(load, session, more), 3 if name == "warm-up" else None)
             eq(result.status, 130, f"{name}: {result.err}")
             eq(result.summary["interrupted"], True, name)
             result.rows  # every line is whole
@@ -198,10 +206,10 @@ def test_ctrl_c_in_every_phase(work):
 def test_ctrl_c_during_long_requests(work):
     def handler(_request, c):
         c.headers()
-        time.sleep(20)
+        time.sleep(300)
 
     with Server(handler) as server:
-        result = interrupt(work, server, plan("perigee.closed { users = 4, sessions = 4 }", TURN), signals=2)
+        result = interrupt(work, server, plan("perigee.closed { users = 4, sessions = 4 }", TURN), 4, signals=2)
         eq(result.status, 130)
         eq({r["error"] for r in result.rows}, {"incomplete"}, "the end of the run cut them off; no script cancelled")
         eq(result.summary["requests"]["incomplete"], 4)
@@ -211,18 +219,19 @@ def test_ctrl_c_during_long_requests(work):
 
 
 def test_reconnects_when_the_server_closed_an_idle_connection(work):
-    """The server says keep-alive and closes 100 ms after its answer; the client comes back after 300 ms."""
-    def handler(_request, c):
+    """The server says keep-alive and closes 100 ms after its answer; the client comes back when it has."""
+    def handler(request, c):
         simple_chat(c)
         time.sleep(0.1)
         c.close()
+        work.write(f"closed{request.number + 1}", "")
 
     session = """
     local conv = chat.new(vu, {})
-    for _ = 1, 3 do
+    for turn = 1, 3 do
       conv:user("hello")
       conv:send { max_tokens = 4 }
-      vu:sleep(0.3)
+      repeat vu:sleep(0.1) local f = io.open("closed" .. turn) until f
     end
 """
     with Server(handler) as server:
@@ -332,7 +341,7 @@ def test_a_mistake_shows_at_once_and_does_not_spin(work):
         has(result.err, "s.lua:")
         eq(result.err.count("level=error"), 1, "said once")
         n = result.summary["sessions"]["failed"]
-        assert 4 <= n <= 40, n
+        assert 2 <= n <= 40, n
 
 
 def test_script_values_and_checks(work):

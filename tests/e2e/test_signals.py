@@ -5,7 +5,7 @@ import socket
 import subprocess
 import time
 
-from harness import RELAXED, SANITIZED, Server, eq, has, main, matches, simple_chat
+from harness import RELAXED, Server, eq, has, main, matches, simple_chat, slack, soon, wait_until
 
 HEAD = """
 local perigee = require "perigee"
@@ -58,20 +58,17 @@ def start(work, server, script, *args):
     return work.start("run", "s.lua", "--replica", server.url, "--model", "test-model", *RELAXED, *args)
 
 
-def wait_for(work, text, process, timeout=20):
+def wait_for(work, text, process):
     """Until the script has written `text` into the file `mark`."""
     path = os.path.join(work.path, "mark")
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as f:
-                if text in f.read():
-                    return
-        if process.poll() is not None:
-            break
-        time.sleep(0.01)
-    process.kill()
-    raise AssertionError(f"{text!r} was not seen: {process.communicate()}")
+
+    def seen():
+        if not os.path.exists(path):
+            return False
+        with open(path, encoding="utf-8") as f:
+            return text in f.read()
+
+    wait_until(seen, process)
 
 
 def mark(text):
@@ -93,7 +90,7 @@ def ends_stuck(work, signals, timeout=30):
     with Server(good) as server:
         process = start(work, server, ONE_STUCK, "--workers", "4")
         wait_for(work, "stuck", process)
-        time.sleep(0.5)
+        wait_until(lambda: len(server.requests) > 50, process)  # the others go on
         begun = time.monotonic()
         for number in signals:
             process.send_signal(number)
@@ -109,7 +106,9 @@ def check_one_lost(work, result):
     """The rows of all workers are there, the lost one's sessions are incomplete, and the report says so."""
     rows, summary = result.rows, result.summary
     # The stuck thread's other user may have been waiting for a reply, which nobody reads any more: that one is lost.
-    assert result.asked - 1 <= len(rows) <= result.asked, f"{len(rows)} rows of {result.asked} requests"
+    # And the server may not have read yet what was sent last, and was cut off by the end of the run.
+    cut = sum(r["error"] == "incomplete" for r in rows)
+    assert result.asked - 1 <= len(rows) <= result.asked + cut, f"{len(rows)} rows, {cut} cut off, of {result.asked} requests"
     assert len(rows) > 30, len(rows)
     lost = check(result, "lost_workers")
     eq((lost["ok"], lost["figure"]), (False, 1))
@@ -126,7 +125,7 @@ def test_stuck_worker_and_an_interrupt(work):
     result = ends_stuck(work, [signal.SIGINT])
     eq(result.status, 130, result.err)
     check_one_lost(work, result)
-    assert 2.5 < result.seconds < (20 if SANITIZED else 10), result.seconds
+    assert 2.5 < result.seconds < 10 * slack(), result.seconds
     eq(result.summary["interrupted"], True)
 
 
@@ -142,7 +141,7 @@ def test_stuck_worker_and_two_interrupts(work):
     result = ends_stuck(work, [signal.SIGINT, signal.SIGINT])
     eq(result.status, 130, result.err)
     check_one_lost(work, result)
-    assert result.seconds < (8 if SANITIZED else 3), f"the second one counts at once: {result.seconds}"
+    assert result.seconds < 3 * slack(), f"the second one counts at once: {result.seconds}"
 
 
 def run_stuck(work, script, *args, timeout=40):
@@ -161,9 +160,8 @@ def test_stuck_worker_and_nobody_there(work):
     eq(result.summary["outcome"]["status"], 1)
     has(result.summary["outcome"]["reason"], "the script stopped coming back: worker 1 of 4")
     # Each session asks once, so the request that was lost with the thread (check_one_lost) is all its session had.
-    lost = result.asked - len(result.rows)
-    eq(result.summary["sessions"]["ok"] + result.summary["sessions"]["incomplete"],
-       len({r["session"] for r in result.rows}) + lost, "every session has an end")
+    lost = result.summary["sessions"]["ok"] + result.summary["sessions"]["incomplete"] - len({r["session"] for r in result.rows})
+    assert max(0, result.asked - len(result.rows)) <= lost <= 1, f"every session has an end: {lost} without a row"
 
 
 def test_bisect_maps_the_status_of_a_lost_run(work):
@@ -208,7 +206,7 @@ def test_an_interrupt_in_each_phase(work):
             process.send_signal(signal.SIGTERM)
             result = work.finish(process, 30)
             eq(result.status, 130, name + result.err)
-            assert time.monotonic() - begun < (20 if SANITIZED else 8), name
+            soon(begun, 8, name)
             eq(result.summary["interrupted"], True, name)
 
 
@@ -243,18 +241,21 @@ def test_what_nobody_measured_is_just_ended(work):
             process.send_signal(number)
             result = work.finish(process, 20)
             assert result.status in status, (args, result.status, result.err)
-            assert time.monotonic() - begun < (10 if SANITIZED else 2), args
+            soon(begun, 2.5, args)
 
 
 def test_the_fleet_of_a_lost_run_ends_too(work):
     make_library(work)
     work.write("s.lua", plan("perigee.closed { users = 1, sessions = 1 }", TURN + STUCK))
     process = work.start("run", "s.lua", "--runaway", "200ms", *RELAXED)
-    deadline, children = time.monotonic() + 10, []
-    while not children and time.monotonic() < deadline:
+    children = []
+
+    def has_child():  # the built-in fleet
         with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as f:
-            children = f.read().split()
-    assert children, "the built-in fleet is a child process"
+            children[:] = f.read().split()
+        return bool(children)
+
+    wait_until(has_child, process)
     result = work.finish(process, 40)
     eq(result.status, 1, result.err)
     for child in children:
@@ -286,7 +287,7 @@ def test_a_signal_while_the_report_is_written_costs_nothing(work):
         process = work.start("run", "s.lua", "--replica", server.url, "--model", "test-model", "--runaway", "30s", *RELAXED)
         wait_for(work, "judging", process)
         process.send_signal(signal.SIGINT)
-        time.sleep(0.3)
+        time.sleep(0.3 * slack())
         work.write("go", "")
         result = work.finish(process, 30)
     has(result.err, "the report is being written; once more ends it as it is")
@@ -316,7 +317,7 @@ def test_a_double_interrupt_while_the_report_is_written(work):
             process.send_signal(signal.SIGINT)
             time.sleep(pause)
             process.send_signal(signal.SIGINT)
-            time.sleep(0.3)
+            time.sleep(0.3 * slack())
             work.write("go", "")
             result = work.finish(process, 30)
         eq(result.status, status, result.err)
@@ -328,17 +329,17 @@ def test_a_double_interrupt_while_the_report_is_written(work):
 
 def test_a_run_ends_with_its_fleet(work):
     """The built-in fleet dies: the run ends, says why, and keeps what it has."""
-    work.write("s.lua", plan('perigee.closed { users = 4, duration = "30s" }', TURN + "vu:sleep(0.05)"))
+    work.write("s.lua", plan('perigee.closed { users = 4, duration = "120s" }', TURN + mark("on") + "vu:sleep(0.05)"))
     process = work.start("run", "s.lua", "--sim", "1", *RELAXED)
-    time.sleep(2)
+    wait_for(work, "on on on on on", process)
     child = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True)
     os.kill(int(child.stdout), signal.SIGKILL)
     began = time.monotonic()
     result = work.finish(process, 30)
-    assert time.monotonic() - began < 10, "it went on"
+    soon(began, 10, "it went on")
     eq(result.status, 1, result.err)
     has(result.err, "the built-in fleet failed or ended before the run did (it ended by signal 9)")
-    assert 0 < len(result.rows) < 3000, len(result.rows)
+    assert 0 < len(result.rows) < 12000, len(result.rows)
 
 
 def test_users_of_a_server_that_is_gone_rest(work):
@@ -347,7 +348,7 @@ def test_users_of_a_server_that_is_gone_rest(work):
         port = closed.getsockname()[1]
     work.write("s.lua", plan('perigee.closed { users = 2, duration = "2s" }', TURN))
     result = work.perigee("run", "s.lua", "--replica", f"http://127.0.0.1:{port}", "--model", "m", "--no-preflight", timeout=30)
-    assert 4 <= len(result.rows) <= 60, len(result.rows)  # one in 100 ms and user
+    assert 2 <= len(result.rows) <= 60, len(result.rows)  # one in 100 ms and user
     assert all(row["error"] == "connect" for row in result.rows), result.rows[0]
 
 

@@ -12,6 +12,8 @@ import urllib.request
 from harness import PERIGEE, RELAXED, eq, has, main
 from models import harmony, qwen3, small
 
+THREADS = ["test_a_run_small"]
+
 TEXTS = ["x", "Hello, world", " two  spaces\n\n\ttab", "naïve café 日本語 🙂 👩‍🚀", "<|end|> and <|im_end|> and <|return|>", "12345"]
 HI = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello 🙂 naïve 日本"}]
 

@@ -6,6 +6,8 @@ import subprocess
 from harness import PERIGEE, ROOT, Skip, eq, has, main
 from models import qwen3
 
+THREADS = []
+
 CHAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if tools %}{{ tools|tojson }}{% endif %}" \
        "{{ bos_token }}{{ x }}{% if add_generation_prompt %}<assistant>{% endif %}"
 HI = b'[{"role": "user", "content": "hi"}]'

@@ -5,6 +5,8 @@ import subprocess
 
 from harness import PERIGEE, ROOT, Skip, eq, has, main
 
+THREADS = []
+
 DATA = os.path.join(ROOT, "tests", "data", "tokenizer")
 
 
