@@ -28,19 +28,76 @@ Examples:
 Schemes, with default block size, what they hash, their parameters and fields:
 ]]
 
---- What --help prints.
-function hash.usage()
-  local parts = { USAGE }
-  for _, name in ipairs(blockhash.schemes()) do
-    local scheme, params = blockhash.scheme(name), {}
-    for i, param in ipairs(scheme.params) do
-      params[i] = param.name
-    end
-    parts[#parts + 1] = ("  %s: %s\n"):format(name, scheme.about)
-    parts[#parts + 1] = ("      %s, %s%s; %s\n"):format(
-      scheme.block_size > 0 and "block size " .. scheme.block_size or "no blocks", scheme.input,
-      #params > 0 and "; " .. table.concat(params, " ") or "", table.concat(scheme.fields, " "))
+local DEFAULT = "ic-xxh3"
+
+-- What each parameter is, with its values: DESIGN's facts on block hashing have the sources.
+hash.PARAMS = {
+  additional_salt = "text; Mooncake's additional_salt, the chain's start is its hash (default none)",
+  algorithm = "sha256, sha256_cbor, xxhash or xxhash_cbor: LMCache's pre_caching_hash_algorithm (needed)",
+  bigram = "true: SGLang with EAGLE hashes pairs of neighbouring tokens",
+  block_mm = "multimodal hashes by block: {\"0\":[\"16 hex digits\"]}",
+  cache_namespace = "text; Dynamo's cache namespace, part of the seed (default none)",
+  cache_salt = "text; the request's cache_salt (default none)",
+  chain = "event (default): as SGLang's events; storage: as HiCache's storage keys",
+  extra_key = "text; SGLang's extra_key, in the storage chain alone; \"\" is not the same as none",
+  hash_seed = "text; hashSeed of llm-d's indexer (default empty)",
+  is_eagle = "true: Dynamo with EAGLE, a block looks at one token of the next",
+  lora_name = "text; name of the LoRA adapter (default none)",
+  max_blocks = "whole number; blocks behind it are not hashed (default: the router's own limit)",
+  mm = "multimodal items: [{\"identifier\":\"…\",\"offset\":TOKEN,\"length\":TOKENS}]",
+  mm_form = "tuple: items with their offset, vLLM since March 2026; bare: without (needed with mm)",
+  model = "text; the model's name as requests say it (llm-d: a LoRA's name instead; needed)",
+  none_hash = "hex digits; the hash before the first block, where it is known itself",
+  none_hash_string = "text of LMCache's seed, hashed by Python for the first prefix",
+  parent = "hash before the first block: 16 hex digits, or a decimal number, as the scheme prints its own",
+  parent_prefix = "16 hex digits; the hash before the first block (default none; 0 is one)",
+  partial = "drop (default): whole pages alone; hash: the last one too",
+  prefix_token_count = "whole number; tokens that are hashed (default 256)",
+  prefix_token_length = "whole number; tokens that are hashed, cut to whole blocks (default 128)",
+  prompt_embeds_sha256 = "list of 64 hex digits, one for each block",
+  pythonhashseed = "text; PYTHONHASHSEED of the server",
+  save_unfull_chunk = "true: LMCache hashes the last part of a chunk as well",
+  seed = "vLLM, LMCache: the text that NONE_HASH is made of (PYTHONHASHSEED; unset since August 2026: "
+    .. "vllm-none-hash); ic-xxh3, AIBrix: a whole number",
+  variant = "gie-v1.1-v1.5, llm-d-sched-2026-05, gie-v1.0 or gie-v0.5; production-stack: python, go; needed",
+}
+
+-- Two lines on a scheme.
+local function about(name)
+  local scheme, params = blockhash.scheme(name), {}
+  for i, param in ipairs(scheme.params) do
+    params[i] = param.name
   end
+  return ("  %s: %s\n      %s, %s%s; %s\n"):format(name, scheme.about,
+    scheme.block_size > 0 and "block size " .. scheme.block_size or "no blocks", scheme.input,
+    #params > 0 and "; " .. table.concat(params, " ") or "", table.concat(scheme.fields, " ")), params
+end
+
+local function describe(parts, params)
+  for _, name in ipairs(params) do
+    parts[#parts + 1] = ("  %-20s %s\n"):format(name, hash.PARAMS[name])
+  end
+end
+
+--- What --help prints: of one scheme where one is named.
+function hash.usage(scheme)
+  if scheme and blockhash.scheme(scheme) then
+    local text, params = about(scheme)
+    local parts = { text, #params > 0 and "Its parameters (--param NAME=VALUE):\n"
+      or "It has no parameters.\n" }
+    describe(parts, params)
+    return table.concat(parts)
+  end
+  local parts, names = { USAGE }, {}
+  for _, name in ipairs(blockhash.schemes()) do
+    parts[#parts + 1] = (about(name))
+  end
+  for name in pairs(hash.PARAMS) do
+    names[#names + 1] = name
+  end
+  parts[#parts + 1] = "\nParameters (--param NAME=VALUE; of one scheme: perigee hash --scheme NAME --help):\n"
+  table.sort(names)
+  describe(parts, names)
   return table.concat(parts)
 end
 
@@ -104,12 +161,12 @@ end
 
 --- The arguments as a table: scheme, block_size, params, input (a list), and flags. nil, message.
 function hash.read_args(args)
-  local opts, i, rest = { scheme = "ic-xxh3", params = {}, input = {} }, 1, false
+  local opts, i, rest = { params = {}, input = {} }, 1, false
   while i <= #args do
     local arg = args[i]
     if not rest and (arg == "--help" or arg == "-h") then
       opts.help = true
-      return opts
+      i = i + 1
     elseif not rest and arg == "--" then
       rest, i = true, i + 1
     elseif not rest and arg:find "^%-" and not arg:find "^%-%d" then
@@ -186,6 +243,7 @@ local function write_json(h, opts, scheme)
 end
 
 local function run(opts)
+  opts.scheme = opts.scheme or DEFAULT
   local scheme = blockhash.scheme(opts.scheme)
   local options, message = chain_options(opts, scheme)
   if not options then
@@ -235,7 +293,7 @@ function hash.main(args)
   if not opts then
     return fail(message)
   elseif opts.help then
-    io.write(hash.usage())
+    io.write(hash.usage(opts.scheme))
     return 0
   elseif opts.json and (opts.event or opts.field) or opts.event and opts.field then
     return fail "--json, --event and --field: one of them at a time (--json has every field)"

@@ -4,6 +4,7 @@
  * A hash of 8 bytes lies in memory as a native number, a wider one as its bytes. */
 #include "kv/blockhash_chain.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -20,13 +21,34 @@ struct blockhash_chunk {
 
 /* ---- open, fork, delete ---- */
 
+/* Whether `scheme` begins as `given` does, which may be written with other dashes: llm-d, vLLM. */
+static bool begins_as(const char *scheme, const char *given) {
+  size_t n = 0;
+  for (; *given; given++) {
+    if (!isalnum((unsigned char)*given))
+      continue;
+    while (*scheme && !isalnum((unsigned char)*scheme))
+      scheme++;
+    if (tolower((unsigned char)*given) != *scheme++)
+      return false;
+    n++;
+  }
+  return n >= 2;
+}
+
 static int unknown_scheme(const char *name, struct err *err) {
   const char *names[64];
   const struct blockhash_scheme *s;
-  size_t n = 0;
-  for (; n < ARRAY_LEN(names) && (s = blockhash_scheme_at(n)); n++)
+  char family[512] = "";
+  size_t n = 0, len = 0;
+  for (; n < ARRAY_LEN(names) && (s = blockhash_scheme_at(n)); n++) {
     names[n] = s->name;
+    if (begins_as(s->name, name) && len < sizeof family)
+      len += (size_t)snprintf(family + len, sizeof family - len, "%s%s", len ? ", " : "", s->name);
+  }
   const char *near = err_nearest(name, names, n);
+  if (len)
+    return err_set(err, ERR_NOT_FOUND, "unknown scheme \"%s\"; there are %s", name, family);
   if (near)
     return err_set(err, ERR_NOT_FOUND, "unknown scheme \"%s\" (did you mean \"%s\"?)", name, near);
   return err_set(err, ERR_NOT_FOUND,

@@ -94,7 +94,9 @@ def test_events(work):
 
 def test_bad_use(work):
     for args, part in [
-        (["--scheme", "ic-xxh"], 'unknown scheme "ic-xxh" (did you mean "ic-xxh3"?)'),
+        (["--scheme", "ic-xxh"], 'unknown scheme "ic-xxh"; there are ic-xxh3\n'),
+        (["--scheme", "ic-xhx3"], 'unknown scheme "ic-xhx3" (did you mean "ic-xxh3"?)'),
+        (["--scheme", "SMG"], 'unknown scheme "SMG"; there are smg-prefix-hash, smg-path-hash\n'),
         (["--sheme", "x"], "unknown option --sheme (did you mean --scheme?)"),
         (["1", "two"], 'token 2 is "two"'),
         (["1", "-1"], "token 2 is -1; ids of ic-xxh3 lie between 0 and 4294967295"),

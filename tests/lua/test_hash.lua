@@ -9,7 +9,7 @@ describe("hash.read_args", function()
       scheme = "sglang", block_size = "4", input = { "1", "-2", "--text" }, event = true,
       params = { { name = "chain", text = "event" }, { name = "partial", text = "hash" } },
     }
-    expect(hash.read_args {}):eq { scheme = "ic-xxh3", params = {}, input = {} }
+    expect(hash.read_args {}):eq { params = {}, input = {} }
     expect(hash.read_args({ "1", "-h", "--nonsense" }).help):eq(true)
   end)
 
@@ -59,6 +59,15 @@ describe("hash.usage", function()
     for _, name in ipairs(require "perigee.blockhash".schemes()) do
       expect(usage):contains("\n  " .. name .. ": ")
     end
+    for _, name in ipairs(require "perigee.blockhash".schemes()) do
+      local own = hash.usage(name)
+      for _, param in ipairs(require "perigee.blockhash".scheme(name).params) do
+        expect(type(hash.PARAMS[param.name])):eq "string"
+        expect(own):contains(("\n  %-20s "):format(param.name))
+        expect(usage):contains(("\n  %-20s "):format(param.name))
+      end
+    end
+    expect(hash.usage "smg-path-hash"):contains "It has no parameters."
     expect(usage):contains "  vllm-sha256: vLLM's default: SHA-256 of a pickle\n      block size 16, tokens; seed none"
   end)
 end)
