@@ -166,7 +166,10 @@ function hash.read_args(args)
     local arg = args[i]
     if not rest and (arg == "--help" or arg == "-h") then
       opts.help = true
-      i = i + 1
+      for k = i + 1, #args do -- what else stands behind it does not matter
+        opts.scheme = args[k]:match "^%-%-scheme=(.*)" or args[k] == "--scheme" and args[k + 1] or opts.scheme
+      end
+      return opts
     elseif not rest and arg == "--" then
       rest, i = true, i + 1
     elseif not rest and arg:find "^%-" and not arg:find "^%-%d" then
