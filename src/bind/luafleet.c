@@ -1,12 +1,13 @@
 /* luafleet.c: module perigee.fleet: the simulated fleet's own parts, for scripts and tests.
  *
- * `replay` steps the engine model (kv/engine.h) over a trace, without sockets and without a clock.
- */
+ * `replay` steps the engine model (kv/engine.h) over a trace, without sockets and without a clock;
+ * `profiles` are those of kv/steptime.h. */
 #include "bind/bind.h"
 #include "bind/core.h"
 #include "bind/hold.h"
 #include "bind/text.h"
 #include "kv/engine.h"
+#include "kv/steptime.h"
 
 /* replay(trace_json) -> result_json; nil, message when it is no trace */
 static int fleet_replay(lua_State *L) {
@@ -24,7 +25,20 @@ static int fleet_replay(lua_State *L) {
   return 1;
 }
 
+/* profiles() -> {name -> table of a profile file's fields}: the built-in ones */
+static int fleet_profiles(lua_State *L) {
+  size_t n;
+  const struct steptime_profile *all = steptime_profiles(&n);
+  struct value *v = bind_hold_value(L);
+  *v = value_object();
+  for (size_t i = 0; i < n; i++)
+    value_set(v, all[i].name, steptime_describe(&all[i]));
+  bind_push_value(L, v, false);
+  return 1;
+}
+
 static const luaL_Reg functions[] = {
+    {"profiles", fleet_profiles},
     {"replay", fleet_replay},
     {NULL, NULL},
 };

@@ -10,17 +10,14 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "bind/script.h"
 #include "cmd/cmd.h"
-#include "cmd/patience.h"
+#include "cmd/readtable.h"
 #include "cmd/tlsfiles.h"
 #include "kv/blockhash_chain.h"
 #include "net/http.h"
 #include "text/pytime.h"
 #include "text/tokenizer.h"
 #include "text/url.h"
-
-#define READ_NS (5 * NS_PER_S) /* of CPU time */
 
 static int check_url(const char *what, const char *text, struct err *err) {
   struct url url;
@@ -310,44 +307,9 @@ static int take_file(const struct value *file, struct fleet *f, struct err *err)
   return rc;
 }
 
-/* A reading of a fleet file, which may outlive its command: everything in it is its own. */
-struct reading {
-  char *path;
-  struct value file;
-  struct err err;
-  int rc;
-};
-
-static void do_read(void *user) {
-  struct reading *r = user;
-  r->rc = script_value(r->path, &r->file, &r->err);
-}
-
-/* script_value bounds what Lua computes; a function of C that does not come back is left behind. */
-static int read_value(const char *path, struct value *file, struct err *err) {
-  struct reading *r = MEM_NEW(struct reading);
-  r->path = mem_strdup(path);
-  if (!patience_call(do_read, r, READ_NS, 0))
-    return err_set(err, ERR_TIMEOUT,
-                   "it has not been read after %.0f s of CPU time: it is in a function that cannot "
-                   "be stopped from outside (a library's, string.find on a hard pattern)",
-                   (double)READ_NS / 1e9);
-  int rc = r->rc;
-  *file = r->file;
-  if (rc)
-    *err = r->err;
-  mem_free(r->path);
-  mem_free(r);
-  return rc;
-}
-
 static int read_file(const char *path, struct fleet *f, struct err *err) {
   struct value file = value_null();
-  int rc = read_value(path, &file, err);
-  if (rc == ERR_TIMEOUT) { /* its thread goes on: nothing of the process may be freed */
-    fprintf(stderr, "perigee: --fleet %s: %s\n", path, err->text);
-    _exit(EXIT_USAGE);
-  }
+  int rc = readtable("--fleet", path, &file, err);
   if (!rc && file.kind != VALUE_OBJECT)
     rc = err_set(err, ERR_INVALID, "a fleet file returns a table with named fields");
   if (!rc)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cmd/readtable.h"
 #include "sim/simfleet.h"
 
 #define AT(field) offsetof(struct run_options, field)
@@ -15,10 +16,10 @@ static const struct options_spec specs[] = {
     {"--sim", "N", OPTIONS_COUNT, AT(sim),
      "replicas of the built-in fleet (default 3), which is started when no server is given; also "
      "instead of the plan's target"},
-    {"--profile", "NAME", OPTIONS_TEXT, AT(profile),
-     "what a built-in replica is: tiny (default), llama-3.1-8b, qwen3-32b, gpt-oss-20b, fixed, "
-     "instant (for the speed of the client, not for figures: its events come together, and the run "
-     "is not valid)"},
+    {"--profile", "NAME|FILE", OPTIONS_TEXT, AT(profile),
+     "what a built-in replica is: tiny (default), llama-3.1-8b, qwen3-32b, gpt-oss-20b, adr-04, "
+     "fixed, instant (for the speed of the client, not for figures: its events come together, and "
+     "the run is not valid), or a profile file, as in `perigee sim --help`"},
     {"--sim-set", "KEY=VALUE", OPTIONS_LIST, AT(sim_sets),
      "a setting of the built-in replicas, as in `perigee sim --set`"},
     {"--fault", "[ID:]SPEC", OPTIONS_LIST, AT(faults),
@@ -125,8 +126,8 @@ static int check_fault(const struct run_options *o, const char *text, struct err
 
 static int check_sim(const struct run_options *o, struct err *err) {
   struct simconfig config;
-  if (simconfig_init(&config, o->profile ? o->profile : SIMCONFIG_DEFAULT_PROFILE, err))
-    return err_prefix(err, "--profile");
+  if (readtable_profile(o->profile ? o->profile : SIMCONFIG_DEFAULT_PROFILE, &config, err))
+    return err->code;
   int rc = 0;
   for (size_t i = 0; i < o->sim_sets.n && !rc; i++)
     rc = simconfig_set(&config, o->sim_sets.items[i], err);

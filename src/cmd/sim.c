@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "cmd/cmd.h"
+#include "cmd/readtable.h"
 #include "sim/simfleet.h"
 #include "text/json.h"
 
@@ -34,15 +35,21 @@ static const struct options_spec specs[] = {
      "port of the admin API, always on 127.0.0.1; 0 = any free one (default)"},
     {"--host", "ADDRESS", OPTIONS_TEXT, offsetof(struct sim_options, host),
      "address the replicas listen on (default 127.0.0.1)"},
-    {"--profile", "NAME", OPTIONS_TEXT, offsetof(struct sim_options, profile),
-     "model and machine to play: llama-3.1-8b, qwen3-32b, gpt-oss-20b, tiny (default), fixed, "
-     "instant (for the speed of the client, not for figures: its events come together)"},
+    {"--profile", "NAME|FILE", OPTIONS_TEXT, offsetof(struct sim_options, profile),
+     "model and machine to play: llama-3.1-8b, qwen3-32b, gpt-oss-20b, adr-04 (the host of the "
+     "first "
+     "reference experiment), tiny (default), fixed, instant (for the speed of the client, not for "
+     "figures: its events come together), or a profile file (below)"},
     {"--set", "KEY=VALUE", OPTIONS_LIST, offsetof(struct sim_options, sets),
-     "change a field of the profile, may be repeated: kv_blocks, block_size, max_model_len, "
+     "change a field of the profile, may be repeated: kv_blocks or kv_tokens, block_size, "
+     "max_model_len, "
      "max_num_batched_tokens, max_num_seqs, long_prefill_token_threshold, prefix_caching (on, "
      "off), reasoning_tokens (of gpt-oss: analysis before each answer), ttft and itl (profile "
-     "fixed), prefill_tokens_per_s, step_overhead, decode_base, "
-     "decode_seq, decode_context, request_overhead"},
+     "fixed), prefill_tokens_per_s, prefill_context, step_overhead, decode_base, decode_seq, "
+     "decode_context, request_overhead, kv_bytes_per_token, chunk_tokens, offload_tokens, "
+     "offload_device (dram, nvme, object), offload_latency, offload_bytes_per_s, the same of "
+     "shared, "
+     "transfer_latency, transfer_bytes_per_s"},
     {"--model", "NAME", OPTIONS_TEXT, offsetof(struct sim_options, model),
      "the model's name (default sim-model)"},
     {"--tokenizer", "NAME|PATH", OPTIONS_TEXT, offsetof(struct sim_options, text.tokenizer),
@@ -86,6 +93,26 @@ static const struct options_command command = {
         "--tokenizer is given: then prompts, answers and caches are in its ids, messages go "
         "through\n"
         "the model's chat template, and answers are words that re-tokenize to themselves.\n"
+        "\n"
+        "Behind a replica's KV blocks there can be CPU memory (offload_tokens=N: room for the KV "
+        "of N\n"
+        "tokens) and storage that all replicas share (shared_tokens=N). They keep whole chunks of\n"
+        "chunk_tokens (256); a prompt that finds its chunks there waits until they are loaded.\n"
+        "\n"
+        "A profile file is Lua and returns a table of the fields that --set has. What it does not "
+        "say\n"
+        "comes from base; without one it says prefill_tokens_per_s, decode_steps and kv_tokens "
+        "itself:\n"
+        "  return {\n"
+        "    name = \"my-gpu\", prefill_tokens_per_s = 21000, kv_tokens = 400000,\n"
+        "    decode_steps = { -- measured: sequences, tokens of each, time of a step\n"
+        "      { batch = 1, context = 1024, time = \"6.9ms\" },\n"
+        "      { batch = 64, context = 1024, time = \"12ms\" },\n"
+        "      { batch = 64, context = 8192, time = \"47ms\" },\n"
+        "    },\n"
+        "    kv_bytes_per_token = 131072, -- for what loading takes\n"
+        "    offload = { tokens = 2000000, device = \"dram\" },\n"
+        "  }\n"
         "\n"
         "Faults: KIND [key=value]..., such as \"empty p=0.3\" or \"r1:429 retry_after=2s\". "
         "Kinds:\n"
@@ -149,9 +176,9 @@ static int check_host(const char *host, struct err *err) {
 }
 
 static int read_config(const struct sim_options *o, struct simconfig *c, struct err *err) {
-  int rc = simconfig_init(c, o->profile, err);
+  int rc = readtable_profile(o->profile, c, err);
   if (rc)
-    return err_prefix(err, "--profile");
+    return rc;
   for (size_t i = 0; i < o->sets.n; i++)
     if (simconfig_set(c, o->sets.items[i], err))
       return err_prefix(err, "--set");
@@ -183,6 +210,10 @@ static void print_table(const struct simfleet *f, const struct sim_options *o) {
   printf("%u KV blocks of %u tokens a replica, context %u tokens%s\n", e->num_blocks - 1,
          e->block_size, e->max_model_len,
          f->config.max_model_len_lowered ? " (lowered to what the blocks hold)" : "");
+  const struct steptime_profile *p = &f->config.time;
+  if (p->offload.tokens || p->shared.tokens)
+    printf("behind them: CPU memory for %llu tokens a replica, shared storage for %llu\n",
+           (unsigned long long)p->offload.tokens, (unsigned long long)p->shared.tokens);
   for (size_t i = 0; i < f->n_hosts; i++)
     printf("  %-6s %s\n", f->hosts[i]->id, f->hosts[i]->url);
   printf("  %-6s %s   token %s\n", "admin", value_to_string(value_get(admin, "url")),

@@ -177,6 +177,41 @@ int steptime_get(const char *name, struct steptime_profile *out, struct err *err
   return rc;
 }
 
+static void put_link(struct value *v, const struct engine_link *link) {
+  value_set(v, "latency", value_double((double)link->latency_ns / 1e9));
+  value_set(v, "bytes_per_s", value_double(link->bytes_per_s));
+}
+
+static void put_tier(struct value *v, const char *name, const struct steptime_tier *tier) {
+  struct value *table = value_set(v, name, value_object());
+  value_set(table, "tokens", value_int((int64_t)tier->tokens));
+  put_link(table, &tier->link);
+}
+
+struct value steptime_describe(const struct steptime_profile *p) {
+  struct value v = value_object();
+  value_set(&v, "name", value_cstring(p->name));
+  value_set(&v, "summary", value_cstring(p->summary));
+  value_set(&v, "prefill_tokens_per_s", value_double(p->prefill_tokens_per_s));
+  value_set(&v, "prefill_context", value_double(p->prefill_context_ns / 1e9));
+  value_set(&v, "step_overhead", value_double(p->step_overhead_ns / 1e9));
+  value_set(&v, "decode_base", value_double(p->decode_base_ns / 1e9));
+  value_set(&v, "decode_seq", value_double(p->decode_seq_ns / 1e9));
+  value_set(&v, "decode_context", value_double(p->decode_context_ns / 1e9));
+  value_set(&v, "request_overhead", value_double((double)p->request_overhead_ns / 1e9));
+  value_set(&v, "kv_tokens", value_int(p->kv_tokens));
+  value_set(&v, "block_size", value_int(p->block_size));
+  value_set(&v, "max_num_batched_tokens", value_int(p->max_num_batched_tokens));
+  value_set(&v, "max_num_seqs", value_int(p->max_num_seqs));
+  value_set(&v, "max_model_len", value_int(p->max_model_len));
+  value_set(&v, "kv_bytes_per_token", value_int(p->kv_bytes_per_token));
+  value_set(&v, "chunk_tokens", value_int(p->chunk_tokens));
+  put_tier(&v, "offload", &p->offload);
+  put_tier(&v, "shared", &p->shared);
+  put_link(value_set(&v, "transfer", value_object()), &p->transfer);
+  return v;
+}
+
 void steptime_set_fixed(struct steptime_profile *p, uint64_t ttft_ns, uint64_t itl_ns) {
   uint64_t both = ttft_ns < itl_ns ? ttft_ns : itl_ns;
   p->prefill_tokens_per_s = 0;

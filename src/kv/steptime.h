@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "kv/engine.h"
+#include "text/value.h"
 
 /* A slower memory. */
 struct steptime_tier {
@@ -71,6 +72,10 @@ const struct steptime_profile *steptime_profiles(size_t *n);
 /* A copy of the built-in profile of that name, to be changed at will. ERR_NOT_FOUND names those
  * that exist. */
 NODISCARD int steptime_get(const char *name, struct steptime_profile *out, struct err *err);
+
+/* The profile as a table of the fields that a profile file has (sim/simconfig.h); times in seconds.
+ * The caller frees it. */
+struct value steptime_describe(const struct steptime_profile *p);
 
 /* Makes p a profile of fixed times: on an idle replica the first token comes `ttft_ns` after the
  * request, the others every `itl_ns`. Every step takes itl (a first token's step ttft, if that is

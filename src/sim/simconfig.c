@@ -9,7 +9,19 @@
 #include "base/units.h"
 #include "kv/pool.h"
 
-enum key_kind { KEY_WHOLE, KEY_SWITCH, KEY_TIME, KEY_TIME_NS, KEY_RATE, KEY_TTFT, KEY_ITL };
+enum key_kind {
+  KEY_WHOLE,
+  KEY_LONG, /* whole, 64 bits */
+  KEY_SWITCH,
+  KEY_TIME,
+  KEY_TIME_NS,
+  KEY_RATE,
+  KEY_BYTES, /* whole, per token */
+  KEY_BYTES_PER_S,
+  KEY_DEVICE,
+  KEY_TTFT,
+  KEY_ITL
+};
 
 struct key {
   const char *name;
@@ -24,6 +36,7 @@ struct key {
 
 static const struct key keys[] = {
     {"kv_blocks", KEY_WHOLE, ENGINE(num_blocks), 1, POOL_MAX_BLOCKS - 1},
+    {"kv_tokens", KEY_LONG, offsetof(struct simconfig, kv_tokens), 1, 4e9},
     {"block_size", KEY_WHOLE, ENGINE(block_size), 1, 1e6},
     {"max_model_len", KEY_WHOLE, ENGINE(max_model_len), 2, 4e9},
     {"max_num_batched_tokens", KEY_WHOLE, ENGINE(max_num_batched_tokens), 1, 4e9},
@@ -34,11 +47,24 @@ static const struct key keys[] = {
     {"ttft", KEY_TTFT, 0, 0, DAY_S},
     {"itl", KEY_ITL, 0, 0, DAY_S},
     {"prefill_tokens_per_s", KEY_RATE, TIME(prefill_tokens_per_s), 1e-3, 1e12},
+    {"prefill_context", KEY_TIME, TIME(prefill_context_ns), 0, 1},
     {"step_overhead", KEY_TIME, TIME(step_overhead_ns), 0, DAY_S},
     {"decode_base", KEY_TIME, TIME(decode_base_ns), 0, DAY_S},
     {"decode_seq", KEY_TIME, TIME(decode_seq_ns), 0, DAY_S},
     {"decode_context", KEY_TIME, TIME(decode_context_ns), 0, DAY_S},
     {"request_overhead", KEY_TIME_NS, TIME(request_overhead_ns), 0, DAY_S},
+    {"kv_bytes_per_token", KEY_BYTES, TIME(kv_bytes_per_token), 0, 1 << 30},
+    {"chunk_tokens", KEY_WHOLE, TIME(chunk_tokens), 1, 1e6},
+    {"offload_tokens", KEY_LONG, TIME(offload.tokens), 0, 1e12},
+    {"offload_device", KEY_DEVICE, TIME(offload.link), 0, 0},
+    {"offload_latency", KEY_TIME_NS, TIME(offload.link.latency_ns), 0, DAY_S},
+    {"offload_bytes_per_s", KEY_BYTES_PER_S, TIME(offload.link.bytes_per_s), 1e3, 1e15},
+    {"shared_tokens", KEY_LONG, TIME(shared.tokens), 0, 1e12},
+    {"shared_device", KEY_DEVICE, TIME(shared.link), 0, 0},
+    {"shared_latency", KEY_TIME_NS, TIME(shared.link.latency_ns), 0, DAY_S},
+    {"shared_bytes_per_s", KEY_BYTES_PER_S, TIME(shared.link.bytes_per_s), 1e3, 1e15},
+    {"transfer_latency", KEY_TIME_NS, TIME(transfer.latency_ns), 0, DAY_S},
+    {"transfer_bytes_per_s", KEY_BYTES_PER_S, TIME(transfer.bytes_per_s), 1e3, 1e15},
 };
 
 int simconfig_init(struct simconfig *c, const char *profile, struct err *err) {
@@ -62,6 +88,7 @@ int simconfig_init(struct simconfig *c, const char *profile, struct err *err) {
     return rc;
   }
   c->engine = steptime_engine_config(&c->time);
+  c->kv_tokens = c->time.kv_tokens;
   return 0;
 }
 
@@ -94,7 +121,16 @@ static int refuse(const struct key *k, const char *text, struct err *err) {
   char value[80], most[32];
   snprintf(value, sizeof value, "%s=%.40s", k->name, text);
   units_format_seconds(k->most, most, sizeof most);
-  if (k->kind == KEY_WHOLE)
+  if (k->kind == KEY_BYTES)
+    return err_set(err, ERR_INVALID,
+                   "%s: bytes from %.0f to %.0f are needed, as in 131072 or 128KiB", value,
+                   k->least, k->most);
+  if (k->kind == KEY_BYTES_PER_S)
+    return err_set(
+        err, ERR_INVALID,
+        "%s: bytes a second are needed, from %g to %g, as in 20GB, or 0 for no time at all", value,
+        k->least, k->most);
+  if (k->kind == KEY_WHOLE || k->kind == KEY_LONG)
     return err_set(err, ERR_INVALID, "%s: a whole number from %.0f to %.0f is needed", value,
                    k->least, k->most);
   if (k->kind == KEY_RATE)
@@ -109,15 +145,23 @@ static int refuse(const struct key *k, const char *text, struct err *err) {
 
 static int set_number(struct simconfig *c, const struct key *k, const char *text, struct err *err) {
   void *field = (char *)c + k->offset;
-  bool is_time = k->kind != KEY_WHOLE && k->kind != KEY_RATE;
+  bool whole = k->kind == KEY_WHOLE || k->kind == KEY_LONG, bytes = k->kind == KEY_BYTES;
+  bool rate = k->kind == KEY_RATE || k->kind == KEY_BYTES_PER_S;
+  enum units_kind kind = bytes || k->kind == KEY_BYTES_PER_S ? UNITS_BYTES
+                         : whole || rate                     ? UNITS_NONE
+                                                             : UNITS_TIME;
   double x = 0;
-  int rc = units_parse(text, strlen(text), is_time ? UNITS_TIME : UNITS_NONE, &x, NULL, NULL);
-  bool off = k->kind == KEY_RATE && x == 0;
-  if (rc || !(off || (x >= k->least && x <= k->most)) || (k->kind == KEY_WHOLE && x != floor(x)))
+  int rc = units_parse(text, strlen(text), kind, &x, NULL, NULL);
+  if (rc || !((rate && x == 0) || (x >= k->least && x <= k->most)) ||
+      ((whole || bytes) && x != floor(x)))
     return refuse(k, text, err);
   switch (k->kind) {
   case KEY_WHOLE:
+  case KEY_BYTES:
     *(uint32_t *)field = (uint32_t)x;
+    break;
+  case KEY_LONG:
+    *(uint64_t *)field = (uint64_t)x;
     break;
   case KEY_TIME:
     *(double *)field = x * 1e9;
@@ -126,6 +170,7 @@ static int set_number(struct simconfig *c, const struct key *k, const char *text
     *(uint64_t *)field = (uint64_t)(x * 1e9 + 0.5);
     break;
   case KEY_RATE:
+  case KEY_BYTES_PER_S:
     *(double *)field = x;
     break;
   default:
@@ -157,21 +202,70 @@ int simconfig_set(struct simconfig *c, const char *text, struct err *err) {
                        "a replica has no field %s; some are kv_blocks, block_size, max_model_len, "
                        "ttft, itl (all: perigee sim --help)",
                        name);
+  } else if (k->kind == KEY_DEVICE) {
+    rc =
+        steptime_device(eq + 1, (void *)((char *)c + k->offset))
+            ? 0
+            : err_set(err, ERR_INVALID,
+                      "%s=%.40s: dram (20 GB/s, 1us), nvme (7 GB/s, 80us) or object (1 GB/s, 30ms) "
+                      "is needed",
+                      name, eq + 1);
   } else if (k->kind == KEY_SWITCH) {
     rc = set_switch(k, (bool *)((char *)c + k->offset), eq + 1, err);
   } else {
     rc = set_number(c, k, eq + 1, err);
   }
-  if (!rc && k->offset == ENGINE(num_blocks) && k->kind == KEY_WHOLE)
+  if (!rc && k->offset == ENGINE(num_blocks) && k->kind == KEY_WHOLE) {
     c->engine.num_blocks++; /* the null block */
+    c->kv_tokens = 0;
+  }
   if (!rc && k->offset == ENGINE(max_model_len) && k->kind == KEY_WHOLE)
     c->max_model_len_set = true;
   mem_free(name);
   return rc;
 }
 
+/* Blocks from tokens, unless blocks were set. */
+static int settle_blocks(struct simconfig *c, struct err *err) {
+  if (!c->kv_tokens)
+    return 0;
+  uint64_t blocks = c->kv_tokens / c->engine.block_size;
+  if (!blocks || blocks >= POOL_MAX_BLOCKS)
+    return err_set(err, ERR_INVALID,
+                   "kv_tokens=%llu are %llu blocks of block_size=%u; 1 to %u blocks are possible",
+                   (unsigned long long)c->kv_tokens, (unsigned long long)blocks,
+                   c->engine.block_size, POOL_MAX_BLOCKS - 1);
+  c->engine.num_blocks = (uint32_t)blocks + 1;
+  return 0;
+}
+
+/* Chunks from tokens. */
+static int settle_tiers(struct simconfig *c, struct err *err) {
+  struct steptime_profile *p = &c->time;
+  const struct steptime_tier *const tiers[] = {&p->offload, &p->shared};
+  static const char *const names[] = {"offload_tokens", "shared_tokens"};
+  for (size_t i = 0; i < ARRAY_LEN(tiers); i++) {
+    if (!tiers[i]->tokens)
+      continue;
+    if (p->chunk_tokens % c->engine.block_size)
+      return err_set(err, ERR_INVALID,
+                     "chunk_tokens=%u is no multiple of block_size=%u: a tier holds whole blocks",
+                     p->chunk_tokens, c->engine.block_size);
+    if (tiers[i]->tokens / p->chunk_tokens < 1 || tiers[i]->tokens / p->chunk_tokens > UINT32_MAX)
+      return err_set(err, ERR_INVALID, "%s=%llu: at least one chunk (chunk_tokens=%u) is needed",
+                     names[i], (unsigned long long)tiers[i]->tokens, p->chunk_tokens);
+  }
+  c->engine.tiers = steptime_engine_config(p).tiers;
+  c->shared_chunks = (uint32_t)(p->shared.tokens / p->chunk_tokens);
+  if (!p->offload.tokens && !p->shared.tokens)
+    c->engine.tiers.chunk_tokens = 0;
+  return 0;
+}
+
 int simconfig_check(struct simconfig *c, struct err *err) {
   struct engine_config *e = &c->engine;
+  if (settle_blocks(c, err) || settle_tiers(c, err))
+    return ERR_INVALID;
   uint64_t room = (uint64_t)(e->num_blocks - 1) * e->block_size;
   if (e->max_model_len > room && !c->max_model_len_set && room >= 2) {
     e->max_model_len = (uint32_t)room;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "kv/tierstore.h"
 #include "sim/admin.h"
 
 #define FLUSH_NS (100 * NS_PER_MS)
@@ -54,6 +55,8 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
     mem_free(f);
     return ERR_INVALID;
   }
+  if (f->config.shared_chunks)
+    f->config.engine.tiers.shared = f->shared = tierstore_new(f->config.shared_chunks);
   f->seed = o->seed;
   f->model_name = mem_strdup(o->model ? o->model : "sim-model");
   f->model = (struct genmodel){.name = f->model_name,
@@ -89,6 +92,7 @@ int simfleet_stop(struct simfleet *f) {
   loop_timer_clear(f->loop, &f->flush_timer);
   int rc = truth_close(f->truth);
   genmodel_close(&f->model);
+  tierstore_delete(f->shared);
   mem_free(f->hosts);
   mem_free(f->model_name);
   mem_free(f);

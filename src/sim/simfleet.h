@@ -33,6 +33,7 @@ struct simfleet {
   struct simhost **hosts;
   size_t n_hosts;
   struct truth *truth;
+  struct tierstore *shared; /* storage of all replicas; NULL without */
   struct loop_timer flush_timer;
   struct admin *admin;
 };

@@ -69,3 +69,26 @@ describe("fleet.replay", function()
     expect(function() fleet.replay(1) end):errors "the trace must be a string or a text"
   end)
 end)
+
+describe("fleet.profiles", function()
+  it("are tables that a profile file may return", function()
+    local llama = fleet.profiles()["llama-3.1-8b"]
+    expect(llama.prefill_tokens_per_s):eq(30000)
+    expect(llama.kv_tokens):eq(420800)
+    expect(llama.offload.tokens):eq(0)
+    expect(llama.transfer.bytes_per_s):eq(25e9)
+    expect(llama.decode_base):near(0.00567, 1e-9)
+    llama.kv_tokens = 1
+    expect(fleet.profiles()["llama-3.1-8b"].kv_tokens):eq(420800)
+  end)
+
+  it("are all there", function()
+    local names = {}
+    for name, profile in pairs(fleet.profiles()) do
+      names[#names + 1] = name
+      expect(profile.name):eq(name)
+    end
+    table.sort(names)
+    expect(table.concat(names, " ")):eq "adr-04 fixed gpt-oss-20b instant llama-3.1-8b qwen3-32b tiny"
+  end)
+end)
