@@ -181,6 +181,20 @@ static int start_sim(struct runjob *job, struct err *err) {
   return rc;
 }
 
+/* A summary with its report is some 100 kB, and more with many tags and metrics. */
+#define REPORT_ROOM (1u << 20)
+
+/* The room for what is written at the end, the scripts too. */
+static uint64_t room_needed(const struct runjob *job) {
+  const struct blob *bytes = store_source(job->store, job->script);
+  uint64_t room = REPORT_ROOM + (bytes ? bytes->len : 0);
+  for (size_t i = 0; i < job->plan.n_files; i++) {
+    bytes = store_source(job->store, job->plan.files[i]);
+    room += bytes ? bytes->len : 0;
+  }
+  return room;
+}
+
 static int open_results(struct runjob *job, struct err *err) {
   char label[128];
   const char *slash = strrchr(job->script, '/');
@@ -193,6 +207,8 @@ static int open_results(struct runjob *job, struct err *err) {
     label[len - 4] = '\0';
   job->started_wall_ns = clock_wall_ns();
   int rc = rundir_create(job->options.out, label, job->started_wall_ns, &job->dir, err);
+  if (!rc)
+    rc = rundir_reserve(&job->dir, room_needed(job), err);
   if (rc)
     return rc;
   rc = rundir_open_log(&job->dir, &job->log_fd, err);

@@ -274,6 +274,7 @@ int runend_finish(struct runjob *job) {
   /* The report says it first; where that goes elsewhere, stderr does. */
   if (job->run_error[0] && (job->options.json || !isatty(STDOUT_FILENO)))
     fprintf(stderr, "perigee run: %s\n", job->run_error);
+  rundir_release(&job->dir);
   if (write_files(job, &info, &summary, &file_err)) {
     fprintf(stderr,
             "perigee run: %s\nperigee run: %s is not complete; standard output has the figures\n",

@@ -1,6 +1,7 @@
 /* rundir.c: making the folder, writing files whole. */
 #include "out/rundir.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +94,49 @@ int rundir_create(const char *parent, const char *label, uint64_t wall_ns, struc
   return rc;
 }
 
+static int open_nameless(const char *folder) {
+  int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd >= 0)
+    return fd;
+  struct buf path;
+  buf_init(&path, BUF_MAX_OWN);
+  buf_printf(&path, "%s/room.part", folder);
+  fd = open(path.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd >= 0)
+    unlink(path.data);
+  buf_free(&path);
+  return fd;
+}
+
+int rundir_reserve(struct rundir *d, uint64_t bytes, struct err *err) {
+  assert(!d->has_room);
+  int fd = open_nameless(d->path);
+  int error = fd < 0 ? errno : posix_fallocate(fd, 0, (off_t)bytes);
+  if (fd >= 0 && !error) {
+    d->room_fd = fd;
+    d->has_room = true;
+    return 0;
+  }
+  if (fd >= 0)
+    close(fd);
+  if (error != ENOSPC && error != EDQUOT)
+    return 0;
+  char what[96];
+  snprintf(what, sizeof what, "keep %.1f MB for the summary and the report in",
+           (double)bytes / 1e6);
+  int rc = fail_io(err, what, d->path, error);
+  rmdir(d->path);
+  return rc;
+}
+
+void rundir_release(struct rundir *d) {
+  if (d->has_room)
+    close(d->room_fd);
+  d->has_room = false;
+}
+
 void rundir_free(struct rundir *d) {
+  rundir_release(d);
   mem_free(d->path);
   mem_free(d->id);
   *d = (struct rundir){0};

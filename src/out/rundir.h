@@ -11,6 +11,8 @@
 struct rundir {
   char *path; /* "results/demo-20261129-143816" */
   char *id;   /* its last part: the rows' `run` */
+  bool has_room;
+  int room_fd; /* of rundir_reserve; a file without a name */
 };
 
 /* Makes `parent` and the folder in it. The label's characters other than letters, digits, "._-"
@@ -18,6 +20,14 @@ struct rundir {
 NODISCARD int rundir_create(const char *parent, const char *label, uint64_t wall_ns,
                             struct rundir *out, struct err *err);
 void rundir_free(struct rundir *d);
+
+/* Keeps `bytes` of the disk for what is written at the end, so that the rows of a run that fills
+ * the disk leave room for its summary; rundir_release gives them back (twice is allowed, and
+ * rundir_free does it). Nothing of it can be seen in the folder, or is left when the process dies.
+ * ERR_IO when the disk has not as much; the folder, when still empty, is removed then. Where files
+ * cannot be that long, or the file system keeps no room, none is kept. */
+NODISCARD int rundir_reserve(struct rundir *d, uint64_t bytes, struct err *err);
+void rundir_release(struct rundir *d);
 
 /* The file `name` (it may have folders: "scripts/lib/x.lua") with these bytes. ERR_IO: the text
  * says what the system said and, when a disk is full, what to do. */

@@ -168,6 +168,48 @@ def test_full_disk(work):
     matches(result.out, r"\b400 ok")
 
 
+def on_small_disk(work, kbytes, command):
+    """The shell command in a folder on a file system of its own that has so much room; what it leaves is listed and
+    printed, for it is gone with the command."""
+    mount = f"mount -t tmpfs -o size={kbytes}k none {work.path} && cd {work.path}"
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode:
+        raise Skip("no file system of its own may be mounted here (unshare -m, mount)")
+    return subprocess.run(["unshare", "-m", "bash", "-c", f"{mount} && {command}"], capture_output=True, text=True,
+                          timeout=120)
+
+
+def test_full_disk_leaves_the_report(work):
+    """Rows fill a disk to the last block: summary, report and scripts are there all the same."""
+    run = f"""cat >s.lua <<'end'
+{one_turn(8, 3000)}
+end
+{PERIGEE} run s.lua {' '.join(RELAXED)} --profile instant | grep -a " ok"; echo "status ${{PIPESTATUS[0]}}"
+cd results/* && tail -c 20 samples.jsonl && wc -l samples.jsonl && ls -A . scripts && cat report.md
+python3 -c 'import json; s = json.load(open("summary.json")); print("whole", s["requests"]["ok"], s["outcome"])'"""
+    result = on_small_disk(work, 2200, run)
+    has(result.stdout, "status 1\n", result.stderr)
+    has(result.stdout, "3,000 ok")
+    matches(result.stdout, r"\}\n\d+ samples.jsonl\n")  # whole rows
+    lost = int(re.search(r"(\d+) of 3000 rows are missing from the file", result.stderr).group(1))
+    matches(result.stdout, rf"\b{3000 - lost} samples.jsonl")
+    for name in ("log.txt", "report.md", "run.json", "summary.json", "s.lua"):
+        matches(result.stdout, rf"(?m)^{name}$")
+    matches(result.stdout, r"whole 3000 .*rows are missing from the file")
+    assert "not complete" not in result.stderr, result.stderr
+
+
+def test_a_disk_without_room_for_the_report(work):
+    run = f"""cat >s.lua <<'end'
+{one_turn()}
+end
+{PERIGEE} run s.lua; echo "status $?"; find results"""
+    result = on_small_disk(work, 600, run)
+    has(result.stdout, "status 1\nresults\n")
+    eq(result.stdout.count("\n"), 2)  # no folder of a run
+    matches(result.stderr, r"^perigee run: cannot keep 1\.0 MB for the summary and the report in results/s-[0-9-]*: "
+            r"No space left on device; free space there, or choose another place with --out DIR\n$")
+
+
 def test_out_folder_cannot_be_made(work):
     work.write("s.lua", one_turn())
     work.write("results", "a file where the folder should be")

@@ -1,5 +1,6 @@
 /* test_rundir.c: the folder's name, files whole or not at all. */
 #include "check.h"
+#include <fcntl.h>
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -94,6 +95,42 @@ static void a_full_disk(void **state) {
   rundir_free(&d);
 }
 
+static void room_is_kept_and_given_back(void **state) {
+  (void)state;
+  struct rundir d = create("room");
+  struct err err;
+  check_ok(rundir_reserve(&d, 300000, &err), &err);
+  assert_true(d.has_room);
+  struct stat held;
+  assert_int_equal(fstat(d.room_fd, &held), 0);
+  assert_true(held.st_blocks * 512 >= 300000);
+  assert_int_equal(held.st_nlink, 0);
+  assert_int_equal(rmdir(d.path), 0); /* nothing is in it */
+  int fd = d.room_fd;
+  rundir_release(&d);
+  assert_int_equal(fcntl(fd, F_GETFD), -1);
+  rundir_release(&d);
+  rundir_free(&d);
+}
+
+static void where_files_cannot_be_that_long_none_is_kept(void **state) {
+  (void)state;
+  struct rundir d = create("short");
+  struct err err;
+  struct rlimit before, small;
+  getrlimit(RLIMIT_FSIZE, &before);
+  small = before;
+  small.rlim_cur = 1000;
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  int rc = rundir_reserve(&d, 300000, &err);
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, SIG_DFL);
+  check_ok(rc, &err);
+  assert_false(d.has_room);
+  rundir_free(&d);
+}
+
 static void places_that_cannot_be(void **state) {
   (void)state;
   struct rundir d;
@@ -128,6 +165,8 @@ int main(void) {
       cmocka_unit_test(names),
       cmocka_unit_test(files),
       cmocka_unit_test(a_full_disk),
+      cmocka_unit_test(room_is_kept_and_given_back),
+      cmocka_unit_test(where_files_cannot_be_that_long_none_is_kept),
       cmocka_unit_test(places_that_cannot_be),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
