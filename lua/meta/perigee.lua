@@ -166,7 +166,7 @@ local Vu = {}
 ---@field simulated boolean whether this is the built-in fleet
 
 --- Waits. Counted from the end of what this user waited for last, so work in between does not shift the
---- schedule.
+--- schedule. `vu:sleep(0)` lets others go first; a session that does nothing else for as long as --runaway allows is stopped.
 ---@param time perigee.Quantity s, at least 0
 function Vu:sleep(time) end
 
@@ -275,7 +275,8 @@ function Vu:spawn(fn) end
 ---@param tags? table<string, string|number|boolean>
 function Vu:record(metric, value, tags) end
 
---- Counts whether something held; the report shows how often each check passed and failed.
+--- Counts whether something held; the report shows how often each check passed and failed. Checks have names of their own: one
+--- that is called like a metric of the plan does not count into it, and expectations say `checks{check=NAME}`.
 ---@param name string
 ---@param ok any true unless nil or false
 ---@return boolean ok

@@ -56,8 +56,10 @@ int vu_method_sleep(lua_State *L) {
   struct vu *vu = bind_check_vu(L, 1);
   double seconds = bind_check_seconds(L, 2, "vu:sleep: the time");
   vu_check_wait(L, vu, "vu:sleep");
-  vu->due_ns += (uint64_t)(seconds * 1e9 + 0.5);
-  return vu_wait_until(L, vu, vu->due_ns, nothing);
+  uint64_t ns = (uint64_t)(seconds * 1e9 + 0.5);
+  vu->due_ns += ns;
+  bool shortly = ns < NS_PER_US && vu->due_ns <= loop_now(vu->state->options.loop);
+  return vu_wait_until(L, vu, vu->due_ns, shortly, nothing);
 }
 
 /* now(): seconds since the run's zero */

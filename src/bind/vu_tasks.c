@@ -78,7 +78,7 @@ int vu_task_join(lua_State *L) {
   if (!t->child)
     return joined(L, vu);
   vu_await(vu, t->child, false);
-  return vu_wait(L, vu, NULL, joined);
+  return vu_wait_shortly(L, vu, NULL, joined);
 }
 
 /* ---- all ---- */
@@ -139,5 +139,5 @@ int vu_method_all(lua_State *L) {
   }
   if (n == 0)
     return all_ended(L, vu);
-  return vu_wait(L, vu, NULL, all_ended);
+  return vu_wait_shortly(L, vu, NULL, all_ended);
 }

@@ -35,10 +35,6 @@ NODISCARD int cmd_need_descriptors(size_t need, const char *what, struct err *er
 /* The limit of open files as it is now; 0 when there is none. */
 uint64_t cmd_descriptor_limit(void);
 
-/* A script that can be read only once (a pipe) is read now: *path then names a file in memory, kept
- * in `room` when it is another name. Any other path stays. */
-NODISCARD int cmd_keep_script(const char **path, char *room, size_t size, struct err *err);
-
 /* Runs `main(args)` of a module that is written in Lua (perigee.new, perigee.list …) in a plain
  * state. */
 int cmd_lua_main(const char *name, const char *module, int argc, char **argv);

@@ -18,7 +18,8 @@ static const struct options_command command = {
              "what is read without a file makes the exit status 1. A module is there once it is "
              "required, as in\n"
              "json = require \"perigee.json\"; lua/README.md lists them. Nothing can wait here: "
-             "there is no virtual user.",
+             "there is no virtual user.\n"
+             "Nothing bounds how long it runs, and Ctrl-C ends it, whatever it is in.",
 };
 
 int cmd_lua(int argc, char **argv) {

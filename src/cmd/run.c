@@ -96,8 +96,6 @@ static int load_plan(struct runjob *job, struct err *err) {
 static int read_script(struct runjob *job, struct err *err) {
   int rc = shipped_find(&job->script, job->found, sizeof job->found, err);
   if (!rc)
-    rc = cmd_keep_script(&job->script, job->found, sizeof job->found, err);
-  if (!rc)
     rc = split_sets(job, err);
   if (rc)
     return rc;

@@ -42,7 +42,8 @@ static const struct options_spec specs[] = {
     {"--limit", "CHECK=VALUE", OPTIONS_LIST, AT(limits),
      "limit of a validity check, such as loop_lag_p99=50ms (a name that there is not lists all)"},
     {"--runaway", "TIME", OPTIONS_SECONDS, AT(runaway_s),
-     "CPU time a script may use without waiting before it is stopped (default 2s)"},
+     "CPU time a script may use without waiting before it is stopped (default 2s); also how long a "
+     "session may do nothing but vu:sleep(0)"},
     {"--max-users", "N", OPTIONS_COUNT, AT(max_users),
      "sessions of an open load that may be alive at once; more end the run (default 100000)"},
     {"--no-preflight", NULL, OPTIONS_FLAG, AT(no_preflight),

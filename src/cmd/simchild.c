@@ -180,6 +180,11 @@ int simchild_start_fleet(struct simchild *child, const struct simchild_fleet *wi
   push(&args, NULL);
   int rc = simchild_start(child, args.items, START_NS, err);
   mem_free(args.items);
+  if (rc == ERR_TIMEOUT && (fleet->tokenizer || fleet->template)) /* what may take long to load */
+    err_set(err, rc, "the built-in fleet did not start: it was still reading%s%s%s%s after %d s",
+            fleet->tokenizer ? " --tokenizer " : "", fleet->tokenizer ? fleet->tokenizer : "",
+            fleet->template ? " --template " : "", fleet->template ? fleet->template : "",
+            (int)(START_NS / NS_PER_S));
   if (rc)
     return rc;
   const struct value *list = value_get(&child->announce, "replicas");

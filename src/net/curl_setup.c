@@ -128,7 +128,8 @@ static void connect_text(const struct http_target *t, int why, const char *said,
     hint = "; are address and network right?";
     break;
   case 0:
-    snprintf(text, CURL_FAILURE_BYTES, "no connection: %s", said);
+    snprintf(text, CURL_FAILURE_BYTES, "no connection%s: %s", t->proxy ? " through the proxy" : "",
+             said);
     return;
   default:
     break;
@@ -140,8 +141,9 @@ enum sample_error curl_setup_failure(const struct http_target *t, void *easy, in
                                      int os_errno, const char *said, char *text) {
   CURLcode rc = (CURLcode)code;
   long last = 0;
-  if (!said[0])
-    said = curl_easy_strerror(rc);
+  if (!said[0]) /* libcurl's word for an answer to CONNECT that it cannot read is of no use */
+    said = rc == CURLE_BAD_FUNCTION_ARGUMENT && t->proxy ? "what it answers is not HTTP"
+                                                         : curl_easy_strerror(rc);
   if (is_tls(rc)) {
     tls_text(t, rc, said, text);
     return SAMPLE_TLS;

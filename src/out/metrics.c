@@ -194,7 +194,7 @@ int metrics_declare(struct metrics *m, const char *name, const char *unit, struc
   metric->domain = METRIC_OF_SCRIPT;
   metric->name = mem_strdup(name);
   metric->meaning = "recorded by the script";
-  metric->needs = "vu:record or vu:check in the script";
+  metric->needs = "vu:record in the script";
   read_unit(metric, unit);
   MEM_GROW(m->items, m->n, m->cap);
   m->items[m->n++] = metric;

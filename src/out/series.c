@@ -191,7 +191,8 @@ static void of_script(struct series *s, const struct table *t, const struct metr
   int64_t name = names_find(&t->value_names, metric->name);
   for (size_t i = 0; i < t->n_values && name >= 0; i++) {
     const struct table_value *v = &t->values[i];
-    if (v->name == (uint32_t)name && counts(t, v) && !isnan(v->value) && filter_match_value(use, v))
+    if (v->name == (uint32_t)name && !v->is_check && counts(t, v) && !isnan(v->value) &&
+        filter_match_value(use, v))
       push(s, v->value * metric->scale, v->cluster);
   }
 }

@@ -355,8 +355,8 @@ static int after_wait(lua_State *L, int status, lua_KContext context) {
   return vu->resumed(L, vu);
 }
 
-int vu_wait(lua_State *L, struct vu *vu, void (*cancel)(struct vu *vu),
-            int (*resumed)(lua_State *L, struct vu *vu)) {
+static int wait_now(lua_State *L, struct vu *vu, void (*cancel)(struct vu *vu),
+                    int (*resumed)(lua_State *L, struct vu *vu)) {
   assert(vu->phase == VU_RUNNING);
   if (vu->state->options.watch)
     state_note_wait(vu->state, L);
@@ -366,8 +366,52 @@ int vu_wait(lua_State *L, struct vu *vu, void (*cancel)(struct vu *vu),
   return lua_yieldk(L, 0, 0, after_wait);
 }
 
+int vu_wait(lua_State *L, struct vu *vu, void (*cancel)(struct vu *vu),
+            int (*resumed)(lua_State *L, struct vu *vu)) {
+  vu->waits_really = true;
+  vu->root->real_waits++;
+  vu->root->idle_turns = 0;
+  return wait_now(L, vu, cancel, resumed);
+}
+
+#define IDLE_TURNS 1000 /* fewer are no loop, however long they took */
+
+/* What of the operation is begun already are children, who end with the user. */
+static MAY_RAISE void check_idle(lua_State *L, struct vu *vu) {
+  struct vu *root = vu->root;
+  uint64_t now = loop_now(loop_of(vu));
+  if (root->real_waits || root->idle_turns == 0) {
+    root->idle_turns = root->real_waits ? 0 : 1;
+    root->idle_since_ns = now;
+    return;
+  }
+  if (root->idle_turns < IDLE_TURNS) {
+    root->idle_turns++;
+    return;
+  }
+  if (now - root->idle_since_ns < vu->state->options.runaway_ns)
+    return;
+  lua_pushfstring(L,
+                  "waited for nothing for %f s (vu:sleep(0) again and again, or tasks that end at "
+                  "once), so it was stopped: sleep longer, or join what is waited for",
+                  (double)((now - root->idle_since_ns) / NS_PER_MS) / 1e3);
+  state_add_frames(L, L, 1, true);
+  vu_stop(vu, SAMPLE_SCRIPT, lua_tostring(L, -1));
+  raise_stop(L);
+}
+
+int vu_wait_shortly(lua_State *L, struct vu *vu, void (*cancel)(struct vu *vu),
+                    int (*resumed)(lua_State *L, struct vu *vu)) {
+  check_idle(L, vu);
+  return wait_now(L, vu, cancel, resumed);
+}
+
 void vu_wake(struct vu *vu) {
   assert(vu->phase == VU_WAITING);
+  if (vu->waits_really) {
+    vu->waits_really = false;
+    vu->root->real_waits--;
+  }
   vu->phase = VU_READY;
   vu->cancel = NULL;
   loop_ready(loop_of(vu), &vu->task);
@@ -377,10 +421,12 @@ static void cancel_timer(struct vu *vu) {
   loop_timer_clear(loop_of(vu), &vu->timer);
 }
 
-int vu_wait_until(lua_State *L, struct vu *vu, uint64_t due_ns,
+int vu_wait_until(lua_State *L, struct vu *vu, uint64_t due_ns, bool shortly,
                   int (*resumed)(lua_State *L, struct vu *vu)) {
+  if (shortly)
+    check_idle(L, vu);
   loop_timer_set(loop_of(vu), &vu->timer, due_ns);
-  return vu_wait(L, vu, cancel_timer, resumed);
+  return shortly ? wait_now(L, vu, cancel_timer, resumed) : vu_wait(L, vu, cancel_timer, resumed);
 }
 
 void vu_await(struct vu *parent, struct vu *child, bool fail_fast) {

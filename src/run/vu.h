@@ -86,6 +86,10 @@ struct vu {
   void (*cancel)(struct vu *vu); /* ends it now; NULL: it ends by itself soon (children) */
   int (*resumed)(struct lua_State *L, struct vu *vu); /* pushes results, returns their number */
   void *op;
+  bool waits_really;      /* for something from outside, or for time: see vu_wait_shortly */
+  uint32_t real_waits;    /* roots: of the session's users, right now */
+  uint32_t idle_turns;    /* roots: waits since then that were over at once */
+  uint64_t idle_since_ns; /* roots: when the first of them began */
   /* the end */
   struct vu_outcome stop; /* not SAMPLE_OK: every wait raises */
   struct vu_outcome outcome;
@@ -144,10 +148,16 @@ MAY_RAISE void vu_check_wait(struct lua_State *L, const struct vu *vu, const cha
  * when the user was cancelled). */
 MAY_RAISE int vu_wait(struct lua_State *L, struct vu *vu, void (*cancel)(struct vu *vu),
                       int (*resumed)(struct lua_State *L, struct vu *vu));
+/* The same where what is waited for may be there already, or comes from the session's own users: a
+ * session that does only that, with nobody in it really waiting, goes on for ever without letting
+ * any time pass. When it has done so for as long as a runaway script may run, this stops it, with
+ * its traceback. */
+MAY_RAISE int vu_wait_shortly(struct lua_State *L, struct vu *vu, void (*cancel)(struct vu *vu),
+                              int (*resumed)(struct lua_State *L, struct vu *vu));
 /* The operation is over. From loop callbacks, never from inside Lua. */
 void vu_wake(struct vu *vu);
-/* Waits until the timer says so. */
-MAY_RAISE int vu_wait_until(struct lua_State *L, struct vu *vu, uint64_t due_ns,
+/* Waits until the timer says so. `shortly`: see vu_wait_shortly. */
+MAY_RAISE int vu_wait_until(struct lua_State *L, struct vu *vu, uint64_t due_ns, bool shortly,
                             int (*resumed)(struct lua_State *L, struct vu *vu));
 /* Marks a live child as waited for; then vu_wait with cancel NULL wakes when all marked ones have
  * ended. With fail_fast the first failure cancels the others. */

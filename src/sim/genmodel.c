@@ -91,18 +91,47 @@ static int load_template(struct genmodel *m, const struct genmodel_options *o, s
   return rc ? err_prefix(err, "--template") : 0;
 }
 
+/* What a conversation of a few words may take: 10,000 times what the longest template in use does
+ * with it. */
+#define TRIAL_STEPS 10000000
+#define TRIAL_BYTES ((size_t)4 << 20)
+#define TRIAL_MEMORY_BYTES ((size_t)64 << 20)
+
 struct chat_trial {
   const struct genmodel *model;
-  struct apierror e; /* of the last conversation that was refused */
+  struct err refused; /* the last conversation that was; code 0: none was */
 };
 
+/* After one that went beyond the bounds, each is refused at once: it would take as long. */
 static int chat_of(void *user, const struct value *messages, struct tokens_list *out) {
   struct chat_trial *t = user;
+  const struct genmodel *m = t->model;
+  struct chattemplate_request r = {.messages = messages,
+                                   .add_generation_prompt = true,
+                                   .max_steps = TRIAL_STEPS,
+                                   .max_output_bytes = TRIAL_BYTES,
+                                   .max_memory_bytes = TRIAL_MEMORY_BYTES};
+  if (t->refused.code == ERR_LIMIT)
+    return ERR_LIMIT;
+  if (m->chat) {
+    r.has_now = genmodel_now(m, &r.now);
+    return chattemplate_encode(m->chat, m->encoder, &r, out, &t->refused);
+  }
+  struct apierror e;
   struct value body = value_object();
   value_set(&body, "messages", value_copy(messages));
-  int rc = genprompt_chat(t->model, &body, out, &t->e);
+  int rc = genprompt_chat(m, &body, out, &e);
   value_free(&body);
-  return rc;
+  return rc ? err_set(&t->refused, ERR_INVALID, "%s", e.message) : 0;
+}
+
+/* A template that does not come to an end would keep the fleet from its first answer on. */
+static int check_ends(const struct chat_trial *t, struct err *err) {
+  if (t->refused.code != ERR_LIMIT)
+    return 0;
+  err_set(err, ERR_INVALID, "a conversation of a few words is too much for it: %s",
+          t->refused.text);
+  return err_prefix(err, "--template");
 }
 
 static int load_speech(struct genmodel *m, struct err *err) {
@@ -124,21 +153,37 @@ static int load_speech(struct genmodel *m, struct err *err) {
     mem_free(s);
     return rc;
   }
-  speech_fit(s, chat_of, &trial);
   m->speech = s;
-  if (!s->repeats && trial.e.status)
+  speech_fit(s, chat_of, &trial);
+  if (!s->repeats && trial.refused.code && trial.refused.code != ERR_LIMIT)
     log_warn("event=template_refuses_a_conversation template=%s reason=\"%s\"",
-             genmodel_template(m), trial.e.message);
-  return 0;
+             genmodel_template(m), trial.refused.text);
+  return check_ends(&trial, err);
+}
+
+static struct value says_hi(void) {
+  struct value messages = value_array();
+  struct value *hi = value_push(&messages, value_object());
+  value_set(hi, "role", value_cstring("user"));
+  value_set(hi, "content", value_cstring("Hi"));
+  return messages;
+}
+
+/* What speech_fit shows where there is speech. */
+static int try_template(const struct genmodel *m, struct err *err) {
+  struct tokens_list ids = {0};
+  struct chat_trial trial = {.model = m};
+  struct value messages = says_hi();
+  int rc = chat_of(&trial, &messages, &ids);
+  value_free(&messages);
+  tokens_list_free(&ids);
+  return rc ? check_ends(&trial, err) : 0;
 }
 
 /* Harmony needs its own special tokens: better found now than at the first request. */
 static int check_harmony(const struct genmodel *m, struct err *err) {
   struct tokens_list ids = {0};
-  struct value messages = value_array();
-  struct value *hi = value_push(&messages, value_object());
-  value_set(hi, "role", value_cstring("user"));
-  value_set(hi, "content", value_cstring("Hi"));
+  struct value messages = says_hi();
   struct chattemplate_request r = {.messages = &messages, .add_generation_prompt = true};
   int rc = chattemplate_encode(m->chat, m->encoder, &r, &ids, err);
   value_free(&messages);
@@ -161,6 +206,8 @@ int genmodel_open(struct genmodel *m, const struct genmodel_options *o, struct e
     rc = check_harmony(m, err);
   if (!rc && m->tokenizer->kind != TOKENS_BYTES)
     rc = load_speech(m, err);
+  else if (!rc && m->chat)
+    rc = try_template(m, err);
   if (rc)
     genmodel_close(m);
   return rc;

@@ -380,7 +380,12 @@ int chattemplate_served(const struct value *request, struct value *row, struct e
 static int render(const struct chattemplate *t, const struct chattemplate_request *r,
                   const struct value *messages, const struct value *tools, struct buf *out,
                   struct err *err) {
-  struct template_options options = {.now = r->now, .has_now = r->has_now, .tojson = r->tojson};
+  struct template_options options = {.now = r->now,
+                                     .has_now = r->has_now,
+                                     .tojson = r->tojson,
+                                     .max_steps = r->max_steps,
+                                     .max_output_bytes = r->max_output_bytes,
+                                     .max_memory_bytes = r->max_memory_bytes};
   struct value kwargs = all_kwargs(r);
   struct template_chat chat = {.messages = messages,
                                .tools = tools,

@@ -57,6 +57,9 @@ struct chattemplate_request {
   bool tools_as_sent;    /* without chatmessages_tools: keys in the client's order */
   unsigned tojson;       /* template.h: enum template_tojson */
   const char *append;    /* goes behind the rendered text; NULL: nothing */
+  /* Bounds of this rendering, as in struct template_options; 0: their defaults. Not Harmony's. */
+  uint64_t max_steps;
+  size_t max_output_bytes, max_memory_bytes;
 };
 
 /* The template variables of a request or row, kwargs or chat_template_kwargs, borrowed; *out is

@@ -52,6 +52,7 @@ enum jkind {
 
 enum jctx { CTX_LOAD, CTX_STORE, CTX_PARAM };
 
+#define JNAME_CHAINS 1024
 struct jname { /* an interned name */
   const char *s;
   uint32_t len, id;
@@ -121,7 +122,7 @@ struct jnode {
 
 struct jprogram {
   struct jnode *root; /* body, loads, fn, list: all blocks */
-  struct jname *names[256];
+  struct jname *names[JNAME_CHAINS];
   uint32_t n_names;
   const struct jname **by_id;
   struct jref self_ref;
@@ -224,6 +225,14 @@ NORETURN void jparse_refuse(struct jparser *p, uint32_t line, const char *what, 
 const struct jname *jintern(struct jst *st, struct jprogram *program, const char *s, size_t len);
 struct jnode *jnode_new(struct jparser *p, enum jkind kind, uint32_t line);
 void jnodes_add(struct jst *st, struct jnodes *list, struct jnode *node);
+
+/* A list whose every new name is looked for among all before it; templates in use have some dozen.
+ */
+#define JMAX_NAMES 4096
+static inline void jbound_names(struct jst *st, size_t n, const char *what) {
+  if (n >= JMAX_NAMES)
+    jlimit(st, "more than %d %s", JMAX_NAMES, what);
+}
 
 static inline const struct jtoken *jp_token(const struct jparser *p) {
   return &p->tokens[p->at];

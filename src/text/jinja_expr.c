@@ -318,6 +318,7 @@ static void need(struct jparser *p, bool ok, uint32_t line) {
 
 static void add_keyword(struct jparser *p, struct jnode *n, const struct jname *name,
                         struct jnode *value) {
+  jbound_names(p->st, n->n_kw, "keyword arguments");
   for (size_t i = 0; i < n->n_kw; i++)
     if (n->kw[i].name == name)
       jparse_refuse(p, value->line, "keyword argument repeated", name->s);

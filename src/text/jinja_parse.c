@@ -30,7 +30,7 @@ const struct jname *jintern(struct jst *st, struct jprogram *program, const char
   uint32_t h = 5381;
   for (size_t i = 0; i < len; i++)
     h = h * 33 + (unsigned char)s[i];
-  struct jname **head = &program->names[h % 256];
+  struct jname **head = &program->names[(h ^ h >> 13) % JNAME_CHAINS];
   for (struct jname *n = *head; n; n = (struct jname *)(uintptr_t)n->next)
     if (n->len == len && !memcmp(n->s, s, len))
       return n;
@@ -352,6 +352,7 @@ static struct jnode *parse_block(struct jparser *p, uint32_t line) {
     if (n->body.v[i]->kind != N_OUTPUT || !is_blank(n->body.v[i]))
       jparse_fail(p, line, "Required blocks can only contain comments or whitespace");
   jp_skip_name(p, n->name->s);
+  jbound_names(p->st, p->program->root->list.n, "blocks");
   for (size_t i = 0; i < p->program->root->list.n; i++)
     if (p->program->root->list.v[i]->name == n->name) {
       p->st->line = line;
@@ -367,6 +368,7 @@ static void parse_signature(struct jparser *p, struct jnode *n) {
     if (n->args.n)
       jp_expect(p, T_COMMA);
     struct jnode *arg = name_target(p, CTX_PARAM);
+    jbound_names(p->st, n->args.n, "parameters");
     for (size_t i = 0; i < n->args.n; i++)
       if (n->args.v[i]->name == arg->name)
         jparse_refuse(p, arg->line, "duplicate argument in function definition", arg->name->s);
@@ -530,7 +532,7 @@ struct jprogram *jparse(struct jst *st, const char *source, size_t len) {
   parse_body(&p, NULL, &program->root->body);
   jscope_bind(st, program);
   program->by_id = jalloc(st, program->n_names * sizeof *program->by_id);
-  for (size_t i = 0; i < 256; i++)
+  for (size_t i = 0; i < JNAME_CHAINS; i++)
     for (const struct jname *name = program->names[i]; name; name = name->next)
       program->by_id[name->id] = name;
   return program;

@@ -25,8 +25,7 @@ static uint16_t slot_of(struct jst *st, struct jsymbols *s, const struct jname *
   for (size_t i = 0; i < fn->n_slots; i++)
     if (fn->slots[i].name == name && fn->slots[i].level == s->level)
       return (uint16_t)i;
-  if (fn->n_slots == UINT16_MAX)
-    jraise(st, "TemplateSyntaxError", "more than %d variables", UINT16_MAX);
+  jbound_names(st, fn->n_slots, "variables in one scope");
   if (fn->n_slots == fn->cap) {
     size_t cap = fn->cap ? fn->cap * 2 : 8;
     struct jslot_name *more = jalloc(st, cap * sizeof *more);

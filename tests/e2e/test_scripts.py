@@ -252,6 +252,8 @@ def test_a_script_from_a_pipe_is_read_once(work):
         ["bash", "-c", f"{PERIGEE} run <(printf 'x =\\n\\n= 1')"], cwd=work.path, text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE), 60)
     assert re.search(r"/dev/fd/\d+:3: ", result.err), result.err
+    result = work.perigee("run", "/dev/null")
+    has(result.err, "perigee run: /dev/null: the script returned nothing, not a plan")
 
 
 def test_compiled_scripts_are_refused_by_name(work):

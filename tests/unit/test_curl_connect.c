@@ -404,6 +404,9 @@ static void failure_texts(void **state) {
     check_has(text, texts[i].text);
   }
   assert_int_equal(stats_of(&n).descriptor_limit_hits, 1);
+  t->proxy = mem_strdup("http://127.0.0.1:1");
+  assert_int_equal(curl_setup_failure(t, NULL, 43, 0, "", text), SAMPLE_CONNECT);
+  check_has(text, "no connection through the proxy: what it answers is not HTTP");
   net_stop(&n);
 }
 

@@ -658,7 +658,8 @@ static void proxies(void **state) {
   tunnel.step = 1;
   get(&n, &r, t, "/z");
   check_outcome(&r, SAMPLE_CONNECT,
-                "https://secret.invalid: no connection: CONNECT tunnel failed, response 403");
+                "https://secret.invalid: no connection through the proxy: CONNECT tunnel failed, "
+                "response 403");
   http_request_free(&r);
   net_stop(&n);
   peer_stop(&plain);

@@ -86,6 +86,36 @@ static void test_a_template_that_rewrites_answers(void **state) {
   chatmodel_remove(&loud);
 }
 
+/* Found at the start, not at the first request: with and without a tokenizer to speak with. */
+static void test_templates_without_an_end(void **state) {
+  (void)state;
+  static const struct {
+    const char *source, *says;
+  } rows[] = {
+      {"{% for i in range(9999) %}\n{% for j in range(9999) %}{% set x = j %}{% endfor %}"
+       "{% endfor %}",
+       "line 2: it runs too long"},
+      {"{{ 'a' * 5000000 }}", "the text is longer than 4194304 bytes"},
+      {"{% if messages | length > 1 %}{% for i in range(9999) %}{% for j in range(9999) %}"
+       "{% set x = j %}{% endfor %}{% endfor %}{% endif %}",
+       "line 1: it runs too long"},
+  };
+  for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+    struct chatmodel endless;
+    chatmodel_make(&endless, rows[i].source);
+    char path[512], begins[600];
+    snprintf(path, sizeof path, "%s", endless.config);
+    snprintf(begins, sizeof begins,
+             "--template: a conversation of a few words is too much for it: template '%s'", path);
+    struct genmodel_options o = {.tokenizer = endless.folder, .template = path};
+    check_refused(o, ERR_INVALID, begins);
+    check_refused(o, ERR_INVALID, rows[i].says);
+    if (i < 2)
+      check_refused((struct genmodel_options){.template = path}, ERR_INVALID, begins);
+    chatmodel_remove(&endless);
+  }
+}
+
 static void test_refusals(void **state) {
   (void)state;
   check_refused((struct genmodel_options){.tokenizer = "/nowhere"}, ERR_NOT_FOUND,
@@ -103,6 +133,7 @@ int main(void) {
       cmocka_unit_test(test_bytes_and_the_own_template),
       cmocka_unit_test(test_a_folder),
       cmocka_unit_test(test_a_template_that_rewrites_answers),
+      cmocka_unit_test(test_templates_without_an_end),
       cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests_name("genmodel", tests, start, stop);

@@ -35,9 +35,48 @@ static void test_scopes(void **state) {
   jinja_check(rows, sizeof rows / sizeof *rows);
 }
 
+/* Each is looked for among all before it, so that their number has a bound: a source of 4 MB must
+ * not take minutes. */
+static void test_too_many_names(void **state) {
+  (void)state;
+  static const struct {
+    const char *before, *each, *behind, *what;
+  } rows[] = {
+      {"{% macro f(", "a%d,", "z) %}{% endmacro %}", "more than 4096 parameters"},
+      {"{{ f(", "a%d=1,", "z=1) }}", "more than 4096 keyword arguments"},
+      {"", "{%% block a%d %%}{%% endblock %%}", "", "more than 4096 blocks"},
+      {"", "{%% set a%d = 1 %%}", "", "more than 4096 variables in one scope"},
+      {"", "{{ a%d }}", "", "more than 4096 variables in one scope"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct buf source;
+    struct template *tpl;
+    struct err err;
+    buf_init(&source, TEMPLATE_MAX_SOURCE);
+    for (int n = 4000; n <= 100000; n += 96000) {
+      buf_reset(&source);
+      buf_put(&source, rows[i].before, strlen(rows[i].before));
+      for (int k = 0; k < n; k++)
+        buf_printf(&source, rows[i].each, k);
+      buf_put(&source, rows[i].behind, strlen(rows[i].behind));
+      int rc = template_load(source.data, source.len, "t", &tpl, &err);
+      if (n == 4000) {
+        check_ok(rc, &err);
+      } else {
+        assert_int_equal(rc, ERR_LIMIT);
+        check_has(err.text, "template 't' line 1: ");
+        check_has(err.text, rows[i].what);
+      }
+      template_delete(tpl);
+    }
+    buf_free(&source);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_scopes),
+      cmocka_unit_test(test_too_many_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -243,6 +243,7 @@ static void value_rates_go_by_when_they_came(void **state) {
   (void)state;
   struct err err;
   check_ok(metrics_declare(&metrics, "think", "ms", &err), &err);
+  check_ok(metrics_declare(&metrics, "sound", "", &err), &err);
   struct table *t = table_new(0);
   table_add_window(t, NULL, 1 * NS_PER_S, 3 * NS_PER_S);
   static const struct {
@@ -263,10 +264,14 @@ static void value_rates_go_by_when_they_came(void **state) {
     v.tags = i < 2 ? mem_strdup("{\"tool\":\"grep\"}") : NULL;
     table_add_value(t, &v);
     mem_free(v.tags);
+    v.tags = NULL;
+    v.name = "sound"; /* declared below, and a check of that name is not of it */
+    table_add_value(t, &v);
   }
   table_finish(t);
   check_near(series_rate(t, &metrics, metrics_find(&metrics, "think"), NULL), 0.401 / 2, 1e-15);
-  check_near(series_rate(t, &metrics, metrics_find(&metrics, "checks"), NULL), 1, 0.0);
+  check_near(series_rate(t, &metrics, metrics_find(&metrics, "checks"), NULL), 2, 0.0);
+  check_near(series_rate(t, &metrics, metrics_find(&metrics, "sound"), NULL), 0, 0.0);
   struct filter f = {0};
   assert_int_equal(filter_add(&f, "tool", "grep", NULL), 0);
   check_near(series_rate(t, &metrics, metrics_find(&metrics, "checks"), &f), 0.5, 0.0);

@@ -315,11 +315,35 @@ static void no_pcall_hides_that_it_must_stop(void **state) {
           "so it was stopped");
 }
 
+static void waiting_for_nothing_has_an_end(void **state) {
+  (void)state;
+  runner.config.runaway_ns = 50 * NS_PER_MS;
+  fails("local function poll() vu:sleep(0) end\nwhile true do poll() end",
+        "waited for nothing for 0.");
+  check_has(runner.table->session_detail[SAMPLE_SCRIPT], "s.lua:4 (in local 'poll')");
+  check_has(runner.table->session_detail[SAMPLE_SCRIPT], "so it was stopped");
+  fails("while true do vu:sleep(1e-9) end", "waited for nothing");
+  fails("while true do pcall(vu.sleep, vu, 0) end", "waited for nothing");
+  fails("while true do vu:spawn(function() end):join() end", "waited for nothing");
+  fails("while true do vu:all({ 1, 2 }, function(c) c:sleep(0) end) end", "waited for nothing");
+  fails("vu:spawn(function(c) while true do c:sleep(0) end end) while true do vu:sleep(0) end",
+        "waited for nothing");
+  /* somebody really waits, or did */
+  ok("local done vu:spawn(function(c) c:sleep(0.2) done = true end)\n"
+     "while not done do vu:sleep(0) end print 'seen'",
+     "seen\n");
+  ok("local t = vu:now() repeat for i = 1, 900 do vu:sleep(0) end vu:sleep(0.001)\n"
+     "until vu:now() > t + 0.2 print 'paced'",
+     "paced\n");
+  ok("for i = 1, 900 do vu:sleep(0) end for j = 1, 100 do vu:http { path = '/' } "
+     "for i = 1, 900 do vu:sleep(0) end end print 'asked'",
+     "asked\n");
+}
+
 static void errors_carry_their_frames(void **state) {
   (void)state;
   fails("local function inner(x) return x.y.z end\nlocal function outer() inner({}) end\nouter()",
         "s.lua:4: attempt to index a nil value (field 'y')\n  at ");
-  check_has(runner.table->session_detail[SAMPLE_SCRIPT], "s.lua:5 (in ");
   fails("error(setmetatable({}, { __tostring = function() return 'as text' end }))", "as text");
   fails("error()", "nil");
   session("local t <close> = setmetatable({}, { __close = function() vu:sleep(0.01) print "
@@ -502,6 +526,7 @@ int main(void) {
       cmocka_unit_test(spawn_and_join),
       cmocka_unit_test(waiting_where_nothing_can_wait),
       cmocka_unit_test(a_gc_method_is_refused),
+      cmocka_unit_test(waiting_for_nothing_has_an_end),
       cmocka_unit_test(errors_carry_their_frames),
       cmocka_unit_test(guards_say_what_to_use),
       cmocka_unit_test(pairs_and_next_walk_in_order),
