@@ -22,40 +22,6 @@ static struct loop *loop_of(const struct vu *vu) {
   return vu->state->options.loop;
 }
 
-const char *vu_outcome_detail(const struct vu_outcome *o) {
-  return o->detail ? o->detail : "";
-}
-
-void vu_outcome_free(struct vu_outcome *o) {
-  mem_free(o->detail);
-  *o = (struct vu_outcome){.error = SAMPLE_OK};
-}
-
-void vu_outcome_set(struct vu_outcome *o, enum sample_error error, const char *detail) {
-  vu_outcome_free(o);
-  o->error = error;
-  if (!detail || !*detail)
-    return;
-  size_t len = strlen(detail);
-  if (len > VU_DETAIL_MAX) {
-    len = VU_DETAIL_MAX;
-    while (len > 0 && ((unsigned char)detail[len] & 0xC0) == 0x80)
-      len--; /* not inside a UTF-8 sequence */
-  }
-  o->detail = mem_strndup(detail, len);
-}
-
-static void copy_outcome(struct vu_outcome *to, const struct vu_outcome *from) {
-  vu_outcome_set(to, from->error, from->detail);
-}
-
-enum sample_error vu_error_from(const char *name) {
-  int e = SAMPLE_OK;
-  while (e < SAMPLE_ERROR_COUNT && strcmp(sample_error_name((enum sample_error)e), name) != 0)
-    e++;
-  return (enum sample_error)e;
-}
-
 void vu_push_failure(lua_State *L, enum sample_error error, const char *detail) {
   luaL_checkstack(L, 4, "failure");
   lua_createtable(L, 0, 2);
@@ -223,36 +189,7 @@ int vu_new(struct state *s, const struct vu_start *start, struct vu **out, struc
   return 0;
 }
 
-/* ---- branches ---- */
-
-#define OWN_BRANCHES 999         /* of one user, whose numbers show the path */
-#define ODD_BRANCHES 1000000000u /* from here on they do not; up to INT32_MAX */
-
-static bool taken(const struct vu *root, uint32_t branch) {
-  for (size_t i = 0; i < root->n_odd_branches; i++)
-    if (root->odd_branches[i] == branch)
-      return true;
-  return false;
-}
-
-/* The path's hash. That two in a session are alike is very rare; then the later one moves on. */
-static uint32_t odd_branch(struct vu *root, uint32_t parent, uint32_t nth) {
-  uint64_t h = ((uint64_t)parent << 32 | nth) * UINT64_C(0x9E3779B97F4A7C15);
-  h = (h ^ h >> 32) * UINT64_C(0xD6E8FEB86659FD93);
-  uint32_t room = INT32_MAX - ODD_BRANCHES, branch = (uint32_t)((h >> 32) % room);
-  while (taken(root, ODD_BRANCHES + branch))
-    branch = (branch + 1) % room;
-  MEM_GROW(root->odd_branches, root->n_odd_branches, root->cap_odd_branches);
-  root->odd_branches[root->n_odd_branches++] = ODD_BRANCHES + branch;
-  return ODD_BRANCHES + branch;
-}
-
-uint32_t vu_new_branch(struct vu *vu) {
-  uint32_t nth = ++vu->branches, parent = vu->branch;
-  if (nth <= OWN_BRANCHES && parent < ODD_BRANCHES / (OWN_BRANCHES + 1))
-    return parent * (OWN_BRANCHES + 1) + nth;
-  return odd_branch(vu->root, parent, nth);
-}
+/* ---- children ---- */
 
 struct vu_task *vu_spawn(lua_State *L, struct vu *parent, int n_args) {
   struct state *s = parent->state;
@@ -429,61 +366,12 @@ int vu_wait_until(lua_State *L, struct vu *vu, uint64_t due_ns, bool shortly,
   return shortly ? wait_now(L, vu, cancel_timer, resumed) : vu_wait(L, vu, cancel_timer, resumed);
 }
 
-void vu_await(struct vu *parent, struct vu *child, bool fail_fast) {
-  assert(child->parent == parent);
-  if (!child->is_awaited) {
-    child->is_awaited = true;
-    parent->awaited++;
-  }
-  parent->fail_fast = fail_fast;
-}
-
 /* ---- ending ---- */
-
-void vu_stop(struct vu *vu, enum sample_error error, const char *detail) {
-  if (vu->stop.error == SAMPLE_OK)
-    vu_outcome_set(&vu->stop, error, detail);
-}
-
-void vu_cancel(struct vu *vu, enum sample_error error, const char *detail) {
-  vu_stop(vu, error, detail);
-  for (struct vu *child = vu->children; child; child = child->next)
-    vu_cancel(child, error, detail);
-  if (vu->phase == VU_WAITING && vu->cancel) {
-    vu->cancel(vu);
-    vu_wake(vu);
-  }
-}
 
 static void release_picks(struct vu *vu) {
   for (size_t i = 0; i < vu->n_picks; i++)
     worker_pick_done(vu->state->options.worker, vu->picks[i]);
   vu->n_picks = 0;
-}
-
-static void free_orphan(struct vu_orphan **at) {
-  struct vu_orphan *o = *at;
-  *at = o->next;
-  vu_outcome_free(&o->outcome);
-  mem_free(o);
-}
-
-static void add_orphan(struct vu *parent, const struct vu *child) {
-  struct vu_orphan **at = &parent->orphans;
-  while (*at)
-    at = &(*at)->next;
-  *at = MEM_NEW(struct vu_orphan);
-  (*at)->branch = child->branch;
-  copy_outcome(&(*at)->outcome, &child->outcome);
-}
-
-void vu_claim(struct vu *parent, const struct vu_task *task) {
-  for (struct vu_orphan **at = &parent->orphans; *at; at = &(*at)->next) {
-    if ((*at)->branch == task->branch) {
-      free_orphan(at);
-      return;
-    }
-  }
 }
 
 static void free_vu(struct vu *vu) {
@@ -493,8 +381,7 @@ static void free_vu(struct vu *vu) {
   vu->handle->vu = NULL;
   unpin(s->L, vu->handle);
   release_picks(vu);
-  while (vu->orphans)
-    free_orphan(&vu->orphans);
+  vu_free_orphans(vu);
   vu_outcome_free(&vu->outcome);
   vu_outcome_free(&vu->stop);
   value_free(&vu->tags);
@@ -506,31 +393,6 @@ static void free_vu(struct vu *vu) {
   mem_free(vu);
 }
 
-/* Tells the parent; the task has everything that outlives the child. */
-static void leave_parent(struct vu *vu) {
-  struct vu *parent = vu->parent;
-  vu->as_task->child = NULL;
-  copy_outcome(&vu->as_task->outcome, &vu->outcome);
-  vu->as_task->due_ns = vu->due_ns;
-  if (vu->next)
-    vu->next->prev = vu->prev;
-  if (vu->prev)
-    vu->prev->next = vu->next;
-  else
-    parent->children = vu->next;
-  bool failed = sample_error_failed(vu->outcome.error);
-  if (failed)
-    add_orphan(parent, vu);
-  if (vu->is_awaited) {
-    parent->awaited--;
-    if (failed && parent->fail_fast) {
-      for (struct vu *other = parent->children; other; other = other->next)
-        if (other->is_awaited)
-          vu_cancel(other, SAMPLE_CANCELLED, "another branch failed");
-    }
-  }
-}
-
 static void finish(struct vu *vu) {
   struct vu *parent = vu->parent;
   if (!parent) {
@@ -538,7 +400,7 @@ static void finish(struct vu *vu) {
     free_vu(vu);
     return;
   }
-  leave_parent(vu);
+  vu_leave_parent(vu);
   free_vu(vu);
   if (parent->phase == VU_WAITING && !parent->cancel && parent->awaited == 0)
     vu_wake(parent);
@@ -552,9 +414,9 @@ static void end_children(struct vu *vu) {
   if (vu->children)
     return;
   if (vu->stop.error != SAMPLE_OK)
-    copy_outcome(&vu->outcome, &vu->stop);
+    vu_outcome_copy(&vu->outcome, &vu->stop);
   else if (vu->outcome.error == SAMPLE_OK && vu->orphans)
-    copy_outcome(&vu->outcome, &vu->orphans->outcome);
+    vu_outcome_copy(&vu->outcome, &vu->orphans->outcome);
   finish(vu);
 }
 

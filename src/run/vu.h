@@ -31,6 +31,7 @@ struct vu_outcome {
 /* Replaces; keeps at most VU_DETAIL_MAX bytes of the text (NULL: none). */
 #define VU_DETAIL_MAX 2000
 void vu_outcome_set(struct vu_outcome *o, enum sample_error error, const char *detail);
+void vu_outcome_copy(struct vu_outcome *to, const struct vu_outcome *from);
 void vu_outcome_free(struct vu_outcome *o);
 /* The detail, or "". */
 const char *vu_outcome_detail(const struct vu_outcome *o);
@@ -170,6 +171,11 @@ void vu_claim(struct vu *parent, const struct vu_task *task);
 void vu_cancel(struct vu *vu, enum sample_error error, const char *detail);
 /* Only marks it: from inside Lua (runaway). */
 void vu_stop(struct vu *vu, enum sample_error error, const char *detail);
+
+/* ---- vufamily.c to vu.c: of a child that has ended ---- */
+/* Tells the parent, which it leaves; the task has everything that outlives the child. */
+void vu_leave_parent(struct vu *vu);
+void vu_free_orphans(struct vu *vu);
 
 /* SAMPLE_ERROR_COUNT when there is no such class. */
 enum sample_error vu_error_from(const char *name);

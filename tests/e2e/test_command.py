@@ -534,4 +534,17 @@ def test_a_stall_is_no_burst(work):
     assert share <= 0.05, share
 
 
+def test_ctrl_c_ends_perigee_lua(work):
+    """Nothing bounds a script there, so that a signal must end it, also within C functions that never come back."""
+    for name, text in (("c", 'string.find(("a"):rep(100000), (".-"):rep(50) .. "b")'), ("loop", "while true do end"),
+                       ("caught", "while true do pcall(function() while true do end end) end")):
+        work.write("s.lua", f'io.stdout:setvbuf("no")\nprint "begins"\n{text}\n')
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = work.start("lua", "s.lua", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            eq(process.stdout.readline(), "begins\n")
+            process.send_signal(number)
+            eq(process.wait(10), -number, f"{name}: {number}")
+            process.communicate()
+
+
 main(globals())

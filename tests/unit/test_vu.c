@@ -1,5 +1,5 @@
-/* test_vu.c: virtual users: waiting, children, failing, cancelling, running away (vu.c; vu_type.c
- * and the methods), and what guarddebug.c refuses. Scripts print what they see. */
+/* test_vu.c: virtual users: waiting, children, failing, cancelling, running away (vu.c, vufamily.c;
+ * vu_type.c and the methods), and what guarddebug.c refuses. Scripts print what they see. */
 #include "check.h"
 
 #include "run_peer.h"
