@@ -176,12 +176,23 @@ int script_value(const char *path, struct value *out, struct err *err) {
   return run(do_value, &job, err);
 }
 
-/* Compiles the lines read so far, first as an expression. Leaves a function, or a message; returns
- * luaL_loadbuffer's status, and whether more lines could mend it. */
+/* Whether the message on top says that the text was over too early. */
+static bool ends_early(lua_State *L) {
+  size_t len;
+  const char *message = lua_tolstring(L, -1, &len);
+  return len >= 5 && strcmp(message + len - 5, "<eof>") == 0;
+}
+
+/* Compiles the lines read so far, first as an expression ("= x" is one too). Leaves a function, or
+ * a message; returns luaL_loadbuffer's status, and whether more lines could mend it. */
 static int compile_lines(lua_State *L, const struct buf *lines, bool *more) {
   *more = false;
+  size_t skip = 0;
+  while (skip < lines->len && (lines->data[skip] == ' ' || lines->data[skip] == '\t'))
+    skip++;
+  skip = skip < lines->len && lines->data[skip] == '=' ? skip + 1 : 0;
   lua_pushliteral(L, "return ");
-  lua_pushlstring(L, lines->data, lines->len);
+  lua_pushlstring(L, lines->data + skip, lines->len - skip);
   lua_concat(L, 2);
   size_t len;
   const char *text = lua_tolstring(L, -1, &len);
@@ -189,13 +200,23 @@ static int compile_lines(lua_State *L, const struct buf *lines, bool *more) {
     lua_remove(L, -2);
     return LUA_OK;
   }
+  *more = lines->len > 1 && ends_early(L); /* more of an expression; an empty line is none */
   lua_pop(L, 2);
   int status = bind_load(L, lines->data, lines->len, "=stdin");
-  if (status == LUA_ERRSYNTAX) {
-    const char *message = lua_tolstring(L, -1, &len);
-    *more = len >= 5 && strcmp(message + len - 5, "<eof>") == 0;
-  }
+  if (status == LUA_OK)
+    *more = false;
+  else if (status == LUA_ERRSYNTAX)
+    *more = *more || ends_early(L);
   return status;
+}
+
+/* perigee.show's print. */
+static MAY_RAISE void push_show(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "perigee.show");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "print");
+  lua_remove(L, -2);
 }
 
 /* Prints the values, or the error on stderr; false for an error. */
@@ -208,7 +229,7 @@ static bool evaluate(lua_State *L) {
     fprintf(stderr, "%s\n", lua_tostring(L, -1));
   } else if (lua_gettop(L) > base) {
     int n = lua_gettop(L) - base;
-    lua_getglobal(L, "print");
+    push_show(L);
     lua_insert(L, base + 1);
     ok = lua_pcall(L, n, 0, 0) == LUA_OK;
     if (!ok)
