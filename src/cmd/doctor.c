@@ -30,7 +30,7 @@
 #define MAX_ROUNDS 16 /* a healthy server takes six */
 #define SIM_REPLICAS 2
 #define DEFAULT_TIMEOUT_S 60
-#define PARITY_STEPS 16 /* waits of a parity check that come one after the other, about */
+#define PARITY_STEPS 24 /* waits of a parity check that come one after the other, about */
 
 struct doctor_options {
   struct fleet_options fleet;
@@ -80,7 +80,8 @@ static const struct options_command command = {
         "\n"
         "It costs about 15 requests to each server, three of them one prompt of some 450 tokens "
         "with\n"
-        "at most 8 tokens of output. Parity's are among them: more where there is no /tokenize.\n"
+        "at most 8 tokens of output; with a template eight more, and more where there is no\n"
+        "/tokenize.\n"
         "\n"
         "Exit status: 0 healthy (warnings allowed), 1 something failed, 2 wrong usage, 98 with\n"
         "--strict when there are warnings, 130 interrupted.",

@@ -126,21 +126,22 @@ static bool read_ids(const struct value *list, struct parity_answer *out) {
   return true;
 }
 
-/* The ids, or the count, that a reply of this step holds. */
+/* The ids, or the count, that a reply of this step holds; both of a completion. */
 static bool read_reply(const struct value *v, enum parityask_step step, struct parity_answer *out) {
   if (step == ASK_TOKENIZE || step == ASK_TOKENIZE_CONTENT)
     return read_ids(value_get(v, "tokens"), out);
   if (step == ASK_RENDER)
     return read_ids(value_get(v->kind == VALUE_ARRAY ? value_at(v, 0) : v, "token_ids"), out);
   const struct value *choice = value_at(value_get(v, "choices"), 0);
+  int64_t count;
+  if (value_to_int(value_get(value_get(v, "usage"), "prompt_tokens"), &count) && count >= 0)
+    out->usage = count;
   if (read_ids(value_get(v, "prompt_token_ids"), out) ||
       read_ids(value_get(choice, "prompt_token_ids"), out))
     return true;
-  int64_t count;
-  if (!value_to_int(value_get(value_get(v, "usage"), "prompt_tokens"), &count) || count < 0)
-    return false;
-  out->n = (size_t)count;
-  return true;
+  if (out->usage >= 0)
+    out->n = (size_t)out->usage;
+  return out->usage >= 0;
 }
 
 /* What an error reply says, short: its message, or how it begins. */
@@ -221,7 +222,7 @@ static bool asks(const struct asking *a, const struct parity_server *s,
                                                                 be none */
            (s->unknown[q->c->form] & 1u << ASK_TOKENIZE);
   if (step >= ASK_COMPLETION_IDS)
-    return a->generate;
+    return a->generate || q->completion;
   return !q->completion;
 }
 
@@ -296,8 +297,10 @@ int parityask_run(const struct fleet *fleet, struct parity_server *servers, size
   struct buf headers;
   for (size_t i = 0; i < n; i++) {
     servers[i].answers = mem_calloc(n_questions, sizeof *servers[i].answers);
-    for (size_t j = 0; j < n_questions; j++)
+    for (size_t j = 0; j < n_questions; j++) {
       servers[i].answers[j].step = ASK_NOBODY;
+      servers[i].answers[j].usage = -1;
+    }
   }
   if (!a.loop)
     return err->code;

@@ -23,8 +23,9 @@ struct parity_answer {
   enum parityask_step step; /* ASK_NOBODY: it could not be brought to answer */
   uint32_t *ids;            /* NULL: the count alone */
   size_t n;
-  bool refused; /* with a status of 4xx, whichever way it was asked */
-  char *reason; /* why there is no answer; NULL */
+  int64_t usage; /* a completion's usage.prompt_tokens; −1: not said */
+  bool refused;  /* with a status of 4xx, whichever way it was asked */
+  char *reason;  /* why there is no answer; NULL */
 };
 
 struct parity_question {
@@ -40,9 +41,9 @@ struct parity_server {
   char *gone;                    /* it does not answer at all: why; NULL */
 };
 
-/* Asks every server every question. `fleet` gives model, headers, TLS and proxy; `generate` allows
- * completions. Fills answers (allocated here; parityask_free). An error when no request can be
- * made; that a server does not answer is no error. */
+/* Asks every server every question. `fleet` gives model, headers, TLS and proxy; `generate` lets
+ * completions answer where nothing else does. Fills answers (allocated here; parityask_free). An
+ * error when no request can be made; that a server does not answer is no error. */
 NODISCARD int parityask_run(const struct fleet *fleet, struct parity_server *servers, size_t n,
                             const struct parity_question *questions, size_t n_questions,
                             bool generate, uint64_t timeout_ns, struct err *err);

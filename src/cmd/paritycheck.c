@@ -37,14 +37,28 @@ static void set_verdict(struct value *v, const char *verdict, const char *reason
   value_set(v, "causes", value_array());
 }
 
-static void compare(const struct pass *p, const struct parity_case *c,
-                    const struct parity_answer *a, const struct tokens_list *ours, struct value *v,
-                    struct tally *tally) {
+/* Whether the server gave ids of the case when it was asked otherwise (before `number`), and they
+ * are these. */
+static bool has_proved(const struct pass *p, size_t number, const struct tokens_list *ours) {
+  for (size_t i = 0; i < number; i++) {
+    const struct parity_answer *a = &p->server->answers[i];
+    if (p->questions[i].c == p->questions[number].c && a->ids && a->n == ours->n)
+      return memcmp(a->ids, ours->ids, ours->n * sizeof *ours->ids) == 0;
+  }
+  return false;
+}
+
+static void compare(const struct pass *p, size_t number, const struct tokens_list *ours,
+                    struct value *v, struct tally *tally) {
+  const struct parity_answer *a = &p->server->answers[number];
   struct parity_result result;
-  parity_compare(&p->local, c, ours, a->ids, a->n, &result);
+  parity_compare(&p->local, p->questions[number].c, ours, a->ids, a->n, &result);
+  bool proved = has_proved(p, number, ours);
+  if (a->usage >= 0 && (a->ids || proved))
+    parity_judge_usage(&result, (size_t)a->usage, a->ids != NULL);
   tally->compared++;
   tally->differ += result.verdict == PARITY_DIFFERS;
-  tally->by_count += result.verdict == PARITY_COUNT;
+  tally->by_count += result.verdict == PARITY_COUNT && !proved;
   value_set(v, "verdict", value_cstring(parity_verdict_name(result.verdict)));
   value_set(v, "reason", value_null());
   value_set(v, "difference", parity_difference_value(&result));
@@ -91,8 +105,9 @@ static void judge(const struct pass *p, size_t number, struct value *list, struc
   value_set(v, "evidence", value_cstring(parityask_evidence(a)));
   value_set(v, "local_tokens", rc ? value_null() : count_value(ours.n));
   value_set(v, "server_tokens", answered ? count_value(a->n) : value_null());
+  value_set(v, "usage_tokens", a->usage >= 0 ? value_int(a->usage) : value_null());
   if (!rc && answered)
-    compare(p, q->c, a, &ours, v, tally);
+    compare(p, number, &ours, v, tally);
   else
     judge_one_sided(p, q, a, rc ? err.text : NULL, v, tally);
   tokens_list_free(&ours);
@@ -174,7 +189,8 @@ static bool is_asked(const struct paritycheck *check, const struct parity_case *
   return c->form == PARITY_PROMPT || check->n_templates > 0;
 }
 
-/* The cases; with completions the first of each form once more, by one. */
+/* The cases; with completions the first of each form once more, by one; with a count one of them.
+ */
 static size_t list_questions(const struct paritycheck *check, const struct parity_case *cases,
                              size_t n, struct parity_question *out) {
   const struct parity_case *first[2] = {NULL, NULL};
@@ -186,8 +202,9 @@ static size_t list_questions(const struct paritycheck *check, const struct parit
     if (!first[cases[i].form])
       first[cases[i].form] = &cases[i];
   }
-  for (int form = 0; form < 2 && check->generate; form++)
-    if (first[form])
+  bool generate = check->generate, chat = first[PARITY_MESSAGES] != NULL;
+  for (int form = 0; form < 2; form++)
+    if (first[form] && (generate || (check->count && chat == (form == PARITY_MESSAGES))))
       out[m++] = (struct parity_question){.c = first[form], .completion = true};
   return m;
 }

@@ -7,7 +7,8 @@
  *   inference  a completion of one token that gives prompt_token_ids back: ids
  *   usage      the same completion's usage.prompt_tokens: the count alone
  * The last two only with `generate`: they use the server's GPU and leave a short prompt in its
- * cache. The judging itself is pure: text/parity.h.
+ * cache. Beside that one completion is asked for with `count`, for its usage.prompt_tokens: what
+ * the server counts is held against the ids. The judging itself is pure: text/parity.h.
  *
  * Used by `perigee parity`, by every run before its load (per arm), and by `perigee doctor`. Blocks
  * the calling thread, on a loop of its own; http_global_init comes first. */
@@ -29,8 +30,10 @@ struct paritycheck {
    * first is what the others are weighed against as a cause ("the server renders with harmony"). */
   struct chattemplate *const *templates;
   size_t n_templates;
-  const struct paritycases *cases; /* NULL: paritycases_quick(): one per form */
-  bool generate;       /* let a completion of one token answer where nothing else does */
+  const struct paritycases *cases; /* NULL: paritycases_quick() */
+  bool generate; /* let a completion of one token answer where nothing else does, and ask the
+                  * first case of each form by one as well */
+  bool count;    /* ask one case by a completion: the first conversation, else the first prompt */
   uint64_t timeout_ns; /* of one request; 0: 10 s */
 };
 
@@ -45,10 +48,10 @@ struct paritycheck {
  * - requests: how many were made to the server, for all its renderers together
  * - reason: null, or what could not be asked
  * - cases: [{case, form ("prompt" | "messages"), evidence (null: none), local_tokens, server_tokens
- *   (null where unknown), verdict ("equal" "count" "differs" "refused" (both sides refuse it)
- *   "skipped" "error"), reason (null, or text), difference (null, or {index, local_id, server_id,
- *   same_text, before, local, server}: texts readable, quoted), causes [{name, text, test,
- *   strength}]}]
+ *   (null where unknown), usage_tokens (null: no completion said it), verdict ("equal" "count"
+ * "differs" "refused" (both sides refuse it) "skipped" "error"), reason (null, or text), difference
+ * (null, or {index, local_id, server_id, same_text, before, local, server}: texts readable,
+ * quoted), causes [{name, text, test, strength}]}]
  *
  * 0 also when servers differ, refuse or are gone (that is in the answer); an error when nothing can
  * be asked at all (URL, TLS files, no memory for a loop) or a template cannot be used here. */

@@ -62,7 +62,7 @@ struct value runinfo_value(const struct runjob *job);
 void runinfo_print_plan(const struct runjob *job);
 
 /* ---- runparity.c ---- */
-/* Compares the tokens of one request with each server, per arm and renderer, into job->parity.
+/* Compares the tokens of a few requests with each server, per arm and renderer, into job->parity.
  * Errors: a template that cannot be used. */
 NODISCARD int runparity_check(struct runjob *job, struct err *err);
 

@@ -48,7 +48,7 @@ static const struct options_spec specs[] = {
      "sessions of an open load that may be alive at once; more end the run (default 100000)"},
     {"--no-preflight", NULL, OPTIONS_FLAG, AT(no_preflight),
      "start without asking each server first for /v1/models (needs --model) and for the tokens of "
-     "one request (token_parity is then not proven)"},
+     "a few requests (token_parity is then not proven)"},
     {"--no-kernel-stamps", NULL, OPTIONS_FLAG, AT(no_kernel_stamps),
      "take receive times from the loop alone"},
     {"--plan", NULL, OPTIONS_FLAG, AT(plan), "say what would run, and stop"},

@@ -1,8 +1,10 @@
 /* runparity.c: before a run's load: are the tokens that we would count the servers' own?
  *
- * One request for each server and renderer, of the run's own tokenizer and template: messages where
- * a template is known (--template), else a prompt. Only /tokenize and the render endpoints are
- * asked: a completion would leave a foreign prompt in a cache that is about to be measured. */
+ * The quick battery (text/paritycases.h) for each server, of the run's own tokenizer and template:
+ * messages where a template is known (--template), and a prompt. They are asked of /tokenize and
+ * the render endpoints, which leave nothing in the cache that is about to be measured. One short
+ * completion of one token is asked for as well, for what the server counts (usage.prompt_tokens);
+ * not of our own simulated fleet, which counts as we do. */
 #include <string.h>
 
 #include "base/log.h"
@@ -10,49 +12,18 @@
 #include "cmd/runjob.h"
 #include "text/tokens.h"
 
-/* Whether our side can render a case: some templates take no system message. */
-static bool can_render(const struct fleet *fleet, const struct chattemplate *chat,
-                       const struct parity_case *c) {
-  struct parity_local local = {.encoder = tokens_encoder_new(fleet->tokens), .chat = chat};
-  struct parity_case now = *c;
-  struct tokens_list ids = {0};
-  struct err err;
-  now.chat.has_now = true; /* whichever: only whether it works is asked */
-  now.chat.now = (struct pytime){.year = 2026, .month = 1, .day = 1};
-  int rc = parity_encode(&local, &now, &ids, &err);
-  tokens_list_free(&ids);
-  tokens_encoder_delete(local.encoder);
-  return rc == 0;
-}
-
-/* The one case that is asked, out of the quick battery: that of the form, or, where the template
- * refuses it, a user's message alone. */
-static struct paritycases one_case(struct paritycases *quick, const struct fleet *fleet,
-                                   const struct chattemplate *chat) {
-  static const char plain[] =
-      "[{\"role\":\"user\",\"content\":\"Hello naïve 日本,  two  spaces\\n\\n12345\"}]";
-  enum parity_form form = chat ? PARITY_MESSAGES : PARITY_PROMPT;
-  size_t at = 0;
-  struct err err;
-  while (at + 1 < quick->n && quick->items[at].form != form)
-    at++;
-  if (chat && !can_render(fleet, chat, &quick->items[at]) &&
-      !paritycases_add_messages(quick, "user", plain, sizeof plain - 1, &err))
-    at = quick->n - 1;
-  return (struct paritycases){.items = &quick->items[at], .n = 1};
-}
-
 /* One arm's servers with one renderer. Comparisons of arms call it once for each. */
-static int compare(const struct fleet *fleet, const char *arm, struct value *out, struct err *err) {
+static int compare(const struct runjob *job, const char *arm, struct value *out, struct err *err) {
+  const struct fleet *fleet = &job->fleet;
   struct chattemplate *chat = NULL;
   if (fleet->template && chattemplate_load(fleet->template, fleet->tokenizer, &chat, err))
     return err_prefix(err, "--template");
-  struct paritycases quick = paritycases_quick();
-  struct paritycases cases = one_case(&quick, fleet, chat);
-  struct paritycheck check = {
-      .fleet = fleet, .arm = arm, .templates = &chat, .n_templates = chat != NULL, .cases = &cases};
+  struct paritycheck check = {.fleet = fleet,
+                              .arm = arm,
+                              .templates = &chat,
+                              .n_templates = chat != NULL,
+                              .count = !job->own_fleet};
   int rc = paritycheck_run(&check, out, err);
-  paritycases_free(&quick);
   chattemplate_delete(chat);
   return rc;
 }
@@ -72,7 +43,7 @@ int runparity_check(struct runjob *job, struct err *err) {
   if (job->parity_missing)
     return 0;
   job->parity = value_array();
-  int rc = compare(&job->fleet, NULL, &job->parity, err);
+  int rc = compare(job, NULL, &job->parity, err);
   const struct value *worst = rc ? NULL : first_differing(&job->parity);
   if (worst)
     log_warn("tokens differ from the server's, and the run will not be valid: `perigee parity` "

@@ -75,6 +75,21 @@ static const struct value *first_case(const struct value *entry, const char *ver
   return NULL;
 }
 
+/* Cases of an entry whose ids were compared: of conversations alone with `chat`. A count has none.
+ */
+static size_t count_cases(const struct value *entry, bool chat) {
+  const struct value *cases = value_get(entry, "cases");
+  size_t n = 0;
+  for (size_t i = 0; i < value_count(cases); i++) {
+    const char *form = text_of(value_at(cases, i), "form");
+    bool is_chat = form && strcmp(form, "messages") == 0;
+    bool counted = value_get(value_at(cases, i), "usage_tokens") &&
+                   value_get(value_at(cases, i), "usage_tokens")->kind == VALUE_INT;
+    n += has_verdict(value_at(cases, i), "equal") && !counted && (is_chat || !chat);
+  }
+  return n;
+}
+
 /* "r0 (qwen3.jinja) from token 1: double_bos" */
 static void describe(const struct value *entry, char *out, size_t size) {
   const struct value *c = first_case(entry, "differs");
@@ -136,10 +151,13 @@ void tokenparity_judge(const struct table *t, const struct value *list, const ch
   if (out->note[0])
     return;
   if (all && equal == all) {
-    bool chat = text_of(value_at(list, 0), "renderer") != NULL;
+    size_t n = count_cases(value_at(list, 0), false), chats = count_cases(value_at(list, 0), true);
+    char what[80] = "a prompt";
+    if (n != 1 || chats)
+      snprintf(what, sizeof what, "%zu requests (%zu of them conversations)", n, chats);
     snprintf(out->note, sizeof out->note, "ids of %s were equal on %zu server%s before the load%s",
-             chat ? "a conversation" : "a prompt", all, all == 1 ? "" : "s",
-             chat ? "" : " (without --template no conversation is rendered here)");
+             what, all, all == 1 ? "" : "s",
+             chats ? "" : " (without --template no conversation is rendered here)");
   } else if (equal || compared) {
     snprintf(out->note, sizeof out->note,
              "not proven for all: %.80s; ids were equal on %zu of %zu, the counts of %llu prompts "

@@ -176,6 +176,29 @@ void parity_compare(const struct parity_local *local, const struct parity_case *
   buf_free(&t.server_text);
 }
 
+void parity_judge_usage(struct parity_result *r, size_t usage, bool same_request) {
+  size_t ids = same_request ? r->server_n : r->local_n;
+  char text[400], test[160];
+  if (usage == ids)
+    return;
+  size_t by = usage > ids ? usage - ids : ids - usage;
+  const char *more = usage > ids ? "more" : "fewer";
+  if (same_request)
+    snprintf(
+        text, sizeof text,
+        "usage.prompt_tokens counts %zu %s than the ids that the same reply says were run: the "
+        "server, or something in front of it, counts wrongly",
+        by, more);
+  else
+    snprintf(text, sizeof text,
+             "usage.prompt_tokens counts %zu %s than the ids that the server gives of the same "
+             "request: inference runs other tokens than it says, or something counts wrongly",
+             by, more);
+  snprintf(test, sizeof test, "%zu ids, usage.prompt_tokens %zu", ids, usage);
+  r->verdict = PARITY_DIFFERS;
+  parity_add_cause(r, "usage", same_request ? PARITY_EXACT : PARITY_BY_COUNT, text, test);
+}
+
 void parity_result_free(struct parity_result *r) {
   mem_free(r->before);
   mem_free(r->local_text);

@@ -84,6 +84,10 @@ struct parity_result {
 void parity_compare(const struct parity_local *local, const struct parity_case *c,
                     const struct tokens_list *ours, const uint32_t *server, size_t server_n,
                     struct parity_result *out);
+/* What the server counts (usage.prompt_tokens) of a request whose ids are known: of that very one
+ * (`same_request`), else of the same asked otherwise. Another number than the server's ids makes
+ * the verdict PARITY_DIFFERS with the cause "usage", behind those of a difference there was. */
+void parity_judge_usage(struct parity_result *r, size_t usage, bool same_request);
 void parity_result_free(struct parity_result *r);
 
 /* {index, local_id, server_id (null: ended), same_text, before, local, server}, or null. */

@@ -50,19 +50,34 @@ static const struct text_case prompts[] = {
   "20}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"call_00001\",\"content\":\"int "                \
   "main(void) {\\n  return parse();\\n}\"}"
 
-static const struct text_case conversations[] = {
-    {"user", "[{\"role\":\"user\",\"content\":\"Hello, who are you?\"}]"},
-    {"system", "[" SYSTEM "{\"role\":\"user\",\"content\":\"Hello 🙂 naïve 日本\"}]"},
-    {"multi_turn", "[" SYSTEM "{\"role\":\"user\",\"content\":\"One?\"},{\"role\":\"assistant\","
-                   "\"content\":\"Two.\"},{\"role\":\"user\",\"content\":\"Three, please.\"}]"},
-    {"whitespace", "[{\"role\":\"user\",\"content\":\"  indented\\n\\n\\ttext \\n\"}]"},
-    {"special_text", "[{\"role\":\"user\",\"content\":\"What are <|im_end|>, </s>, <|eot_id|> and "
-                     "<|start|>?\"}]"},
-    {"tools", "{\"messages\":[" SYSTEM ASKED "]," TOOLS "}"},
-    {"tool_calls", "{\"messages\":[" SYSTEM ASKED CALLED "]," TOOLS "}"},
+/* `quick`: what a run asks before its load, too. One of each of what templates decide on: whether
+ * there is a system message (else many write one of their own), answers in the history, tools,
+ * calls of them, whether the model thinks, and whether its answer is begun. */
+static const struct chat_case {
+  const char *name, *text;
+  bool quick;
+} conversations[] = {
+    {"user", "[{\"role\":\"user\",\"content\":\"Hello, who are you?\"}]", true},
+    {"system", "[" SYSTEM "{\"role\":\"user\",\"content\":\"Hello 🙂 naïve 日本\"}]", true},
+    {"multi_turn",
+     "[" SYSTEM "{\"role\":\"user\",\"content\":\"One?\"},{\"role\":\"assistant\","
+     "\"content\":\"Two.\"},{\"role\":\"user\",\"content\":\"Three, please.\"}]",
+     true},
+    {"whitespace", "[{\"role\":\"user\",\"content\":\"  indented\\n\\n\\ttext \\n\"}]", false},
+    {"special_text",
+     "[{\"role\":\"user\",\"content\":\"What are <|im_end|>, </s>, <|eot_id|> and "
+     "<|start|>?\"}]",
+     false},
+    {"tools", "{\"messages\":[" SYSTEM ASKED "]," TOOLS "}", true},
+    {"tool_calls", "{\"messages\":[" SYSTEM ASKED CALLED "]," TOOLS "}", true},
+    {"thinking",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello, who are you?\"}],"
+     "\"chat_template_kwargs\":{\"enable_thinking\":false}}",
+     true},
     {"no_generation_prompt",
      "{\"messages\":[" SYSTEM "{\"role\":\"user\",\"content\":\"One?\"},{\"role\":\"assistant\","
-     "\"content\":\"Two.\"}],\"add_generation_prompt\":false}"},
+     "\"content\":\"Two.\"}],\"add_generation_prompt\":false}",
+     true},
 };
 
 /* ---- lists of cases ---- */
@@ -164,7 +179,7 @@ int paritycases_add_messages(struct paritycases *p, const char *name, const char
   return 0;
 }
 
-static void add_built_in(struct paritycases *p, const struct text_case *c) {
+static void add_built_in(struct paritycases *p, const struct chat_case *c) {
   struct err err;
   int rc = paritycases_add_messages(p, c->name, c->text, strlen(c->text), &err);
   assert(rc == 0); /* our own text */
@@ -186,16 +201,11 @@ struct paritycases paritycases_quick(void) {
   static const char text[] =
       "naïve café 日本語 🙂  two  spaces\n\n\ttab 12345 for (i = 0; i < "
       "10; i++) <|im_end|> it's";
-  static const struct text_case chat = {
-      "quick",
-      "[" SYSTEM
-      "{\"role\":\"user\",\"content\":\"Hello 🙂 naïve 日本,  two  spaces\\n\\n12345\"}"
-      ",{\"role\":\"assistant\",\"content\":\"Hi.\"},{\"role\":\"user\",\"content\":\"for (i = 0; "
-      "i "
-      "< 10; i++) it's\"}]"};
   struct paritycases p = {0};
-  paritycases_add_prompt(&p, chat.name, text, sizeof text - 1);
-  add_built_in(&p, &chat);
+  paritycases_add_prompt(&p, "quick", text, sizeof text - 1);
+  for (size_t i = 0; i < ARRAY_LEN(conversations); i++)
+    if (conversations[i].quick)
+      add_built_in(&p, &conversations[i]);
   return p;
 }
 

@@ -14,11 +14,13 @@ struct paritycases {
 
 /* The whole battery: prompts (plain, unicode, white space, code and numbers, special tokens' text,
  * without the model's first token) and messages (with and without system message, several turns,
- * special tokens' text in a message, tools, tool calls with their answers, without a generation
- * prompt). Free with paritycases_free. */
+ * special tokens' text in a message, tools, tool calls with their answers, without thinking,
+ * without a generation prompt). Free with paritycases_free. */
 struct paritycases paritycases_all(void);
-/* One prompt and one conversation, which has something of everything that costs no further request:
- * what a run asks before its load. */
+/* What a run asks before its load, and the doctor: one prompt, and a conversation of each kind that
+ * templates treat in a way of their own: a user's message alone, a system message before it,
+ * answers in the history, tools, a tool call with its answer, thinking switched off, and one
+ * without a generation prompt. */
 struct paritycases paritycases_quick(void);
 void paritycases_free(struct paritycases *p);
 

@@ -73,10 +73,10 @@ class Liar:
                 status, kind, data = reply.status, reply.headers["Content-Type"], reply.read()
         except urllib.error.HTTPError as e:
             status, kind, data = e.code, e.headers["Content-Type"], e.read()
-        if status == 200 and self.answer and kind.startswith("application/json"):
+        if status == 200 and self.answer and (kind or "").startswith("application/json"):
             value = json.loads(data)
             data = json.dumps(self.answer(request.path, value) or value)
-        connection.reply(data, f"{status} X", kind)
+        connection.reply(data, f"{status} X", kind or "text/plain")
 
     def __enter__(self):
         self.server.__enter__()
@@ -131,19 +131,19 @@ def test_bytes_is_equal_in_prompts(work):
 
 def test_bytes_with_a_template_is_equal_in_messages(work):
     path = work.write("own.jinja", BARE)
-    check_equal(work, "bytes", 16, "--template", path)
+    check_equal(work, "bytes", 17, "--template", path)
 
 
 def test_a_small_model_is_equal(work):
-    check_equal(work, model(work), 16)
+    check_equal(work, model(work), 17)
 
 
 def test_qwen3_is_equal(work):
-    check_equal(work, qwen3(work), 16)
+    check_equal(work, qwen3(work), 17)
 
 
 def test_harmony_is_equal(work):
-    check_equal(work, harmony(work), 16)
+    check_equal(work, harmony(work), 17)
 
 
 def test_the_built_in_fleet_and_the_table(work):
@@ -327,7 +327,7 @@ def test_counts_where_no_ids_are_to_be_had(work):
             table = work.perigee("parity", liar, "--tokenizer", folder)
         with Liar(url, ask, more, NO_IDS) as liar:
             wrong = parity(work, liar, "--tokenizer", folder, status=99)[0]
-    eq((entry["verdict"], entry["by_count"]), ("count", 14))
+    eq((entry["verdict"], entry["by_count"]), ("count", 15))
     has(table.out, "equal counts (no ids to be had)")
     has(table.out, "Equal counts: no server gave ids")
     c = case(wrong, "user")
@@ -450,7 +450,7 @@ def test_a_run_proves_parity(work):
     eq(done.status, 0, done.err + done.out)
     check = check_of(done)
     eq((check["figure"], check["ok"]), (0, True))
-    has(check["note"], "ids of a conversation were equal on 2 servers before the load")
+    has(check["note"], "ids of 8 requests (7 of them conversations) were equal on 2 servers before the load")
     p = done.summary["parity"]
     eq((p["proven"], p["missing"], len(p["comparisons"])), (True, None, 2))
     eq(p["counts"], [{"arm": None, "compared": 4, "differ": 0, "largest": 0, "first": None}])
@@ -468,7 +468,8 @@ def test_a_template_that_takes_no_system_message(work):
     folder = model(work, template="{{ raise_exception('no system') if messages[0].role == 'system' }}" + BARE)
     done = run(work, "--tokenizer", folder, "--template", folder, "--sim", "1")
     eq(done.status, 0, done.err)
-    eq([(c["case"], c["verdict"]) for c in done.summary["parity"]["comparisons"][0]["cases"]], [("user", "equal")])
+    said = {c["case"]: c["verdict"] for c in done.summary["parity"]["comparisons"][0]["cases"]}
+    eq((said["user"], said["thinking"], said["system"], said["tools"]), ("equal", "equal", "refused", "refused"))
 
 
 def test_a_run_with_other_tokens_is_not_valid(work):
@@ -525,13 +526,83 @@ def test_without_preflight_it_is_not_proven(work):
     eq(done.run["parity"], None)
 
 
-def test_a_run_asks_once_for_each_server(work):
-    asked = []
-    with fleet(work) as url, Liar(url, lambda path, _: asked.append(path)) as liar:
-        run(work, "--replica", f"a={liar}", "--tokenizer", "bytes")
-    eq(asked[0], "/tokenize")
-    eq(asked.count("/tokenize"), 1)
-    eq(set(asked[1:]), {"/v1/chat/completions"})
+def test_what_a_run_asks_each_server(work):
+    """The quick battery, and one completion of a token for the count."""
+    folder = model(work)
+    for tokenizer, n, path in (("bytes", 1, "/v1/completions"), (folder, 8, "/v1/chat/completions")):
+        asked = []
+        with fleet(work, "--tokenizer", tokenizer) as url, Liar(url, lambda p, b: asked.append((p, b.get("max_tokens")))) as liar:
+            run(work, "--replica", f"a={liar}", "--tokenizer", tokenizer)
+        eq([p for p, _ in asked[:n]], ["/tokenize"] * n)
+        eq(asked[n], (path, 1))
+        eq({p for p, _ in asked[n + 1:]}, {"/v1/chat/completions"})
+
+
+def test_a_default_system_prompt_is_seen_by_a_run_and_the_doctor(work):
+    """The commonest difference of templates shows only where no system message is sent."""
+    own = "{% if messages[0].role != 'system' %}<|im|>system\nYou are helpful.<|end|>\n{% endif %}"
+    other = model(work, "other", "{{ bos_token }}" + own + TEMPLATE.replace("SPACING", "")[len("{{ bos_token }}"):])
+    folder = model(work)
+    with fleet(work, "--tokenizer", other) as url, Liar(url, answer=nameless) as liar:
+        done = run(work, "--replica", f"a={liar}", "--tokenizer", folder, "--template", folder)
+        doctor = work.perigee("doctor", liar, "--tokenizer", folder, "--template", folder)
+    eq(done.status, 98)
+    eq(check_of(done)["ok"], False)
+    eq(doctor.status, 1)
+    has(doctor.out, "FAIL parity")
+
+
+def nameless(path, reply):
+    """As a real server: it does not say what it is simulated with."""
+    if path == "/v1/models":
+        for entry in reply["data"]:
+            for key in [k for k in entry if k not in ("id", "object", "created", "owned_by", "max_model_len")]:
+                del entry[key]
+
+
+def counts_more(by):
+    def answer(path, reply):
+        nameless(path, reply)
+        if "usage" in reply:
+            reply["usage"]["prompt_tokens"] += by
+    return answer
+
+
+def test_a_server_that_counts_otherwise_is_named(work):
+    """The ids are proven equal, usage.prompt_tokens is not their number."""
+    folder = model(work)
+    ours = ("--tokenizer", folder, "--template", folder)
+    with fleet(work, "--tokenizer", folder) as url, Liar(url, answer=counts_more(1)) as liar:
+        entry = parity(work, liar, *ours, status=99)[0]
+        table = work.perigee("parity", liar, *ours)
+        doctor = work.perigee("doctor", liar, *ours)
+        done = run(work, "--replica", f"a={liar}", *ours)
+    differ = [c for c in entry["cases"] if c["verdict"] == "differs"]
+    eq([(c["case"], c["form"], c["evidence"]) for c in differ],
+       [("plain", "prompt", "inference"), ("user", "messages", "inference")])
+    for c in differ:
+        eq([(x["name"], x["strength"]) for x in c["causes"]], [("usage", "exact")])
+        eq((c["usage_tokens"], c["server_tokens"], c["difference"]),
+           (c["local_tokens"] + 1, c["local_tokens"], None))
+    has(table.out, "cause usage: usage.prompt_tokens counts 1 more than the ids")
+    eq(doctor.status, 1)
+    has(doctor.out, "usage.prompt_tokens counts 1 more")
+    eq(done.status, 98)
+    has(check_of(done)["note"], "usage")
+
+
+def test_a_count_without_its_ids_is_held_against_those_of_tokenize(work):
+    def ask(path, body):
+        if path.startswith("/v1/"):
+            body.pop("return_token_ids", None)
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url:
+        with Liar(url, ask, counts_more(-2)) as liar:
+            c = case(parity(work, liar, "--tokenizer", folder, status=99)[0], "user", evidence="usage")
+        with Liar(url, ask, counts_more(0)) as liar:
+            eq(parity(work, liar, "--tokenizer", folder)[0]["verdict"], "equal")
+    eq((c["causes"][0]["name"], c["causes"][0]["strength"]), ("usage", "count"))
+    has(c["causes"][0]["text"], "counts 2 fewer than the ids that the server gives of the same request")
 
 
 main(globals())

@@ -477,6 +477,33 @@ static void test_causes_by_count(void **state) {
   trial_close(&t);
 }
 
+/* What a server counts, of the very request whose ids it told and of the same asked otherwise. */
+static void test_usage(void **state) {
+  (void)state;
+  struct trial t;
+  trial_open(&t, HELLO);
+  served(&t, case_of(&t));
+  trial_judge(&t, true);
+  parity_judge_usage(&t.result, t.server.n, true);
+  assert_int_equal(t.result.verdict, PARITY_EQUAL);
+  assert_int_equal(t.result.n_causes, 0);
+  parity_judge_usage(&t.result, t.server.n + 1, true);
+  assert_int_equal(t.result.verdict, PARITY_DIFFERS);
+  assert_false(t.result.has_difference);
+  check_cause(&t.result, 0, "usage", PARITY_EXACT, "counts 1 more than the ids that the same reply",
+              "usage.prompt_tokens");
+  trial_close(&t);
+  trial_open(&t, HELLO);
+  served(&t, case_of(&t));
+  t.server.n -= 2;
+  trial_judge(&t, false);
+  size_t others = t.result.n_causes;
+  parity_judge_usage(&t.result, t.server.n, false);
+  check_cause(&t.result, others, "usage", PARITY_BY_COUNT,
+              "counts 2 fewer than the ids that the server gives of the same request", "ids");
+  trial_close(&t);
+}
+
 static void test_truncated(void **state) {
   (void)state;
   struct trial t;
@@ -684,6 +711,7 @@ int main(void) {
       cmocka_unit_test(test_two_causes_together),
       cmocka_unit_test(test_partial_cause),
       cmocka_unit_test(test_causes_by_count),
+      cmocka_unit_test(test_usage),
       cmocka_unit_test(test_truncated),
       cmocka_unit_test(test_same_text_other_tokens),
       cmocka_unit_test(test_other_vocabulary),

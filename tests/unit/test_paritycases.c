@@ -39,7 +39,7 @@ static bool flag(const struct value *v, const char *key) {
 static void test_battery(void **state) {
   (void)state;
   struct paritycases p = paritycases_all();
-  assert_int_equal(p.n, 14);
+  assert_int_equal(p.n, 15);
   const struct parity_case *c = named(&p, PARITY_PROMPT, "plain");
   assert_true(c->chat.add_special_tokens);
   struct value v = body_of(c, false, false);
@@ -82,9 +82,19 @@ static void test_quick(void **state) {
   (void)state;
   struct paritycases p = paritycases_quick();
   struct pytime now = {.year = 2026, .month = 1, .day = 2};
-  assert_int_equal(p.n, 2);
+  static const char *const kinds[] = {"user",       "system",   "multi_turn",          "tools",
+                                      "tool_calls", "thinking", "no_generation_prompt"};
+  assert_int_equal(p.n, 1 + ARRAY_LEN(kinds));
   assert_int_equal(p.items[0].form, PARITY_PROMPT);
-  assert_int_equal(p.items[1].form, PARITY_MESSAGES);
+  for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+    assert_int_equal(p.items[i + 1].form, PARITY_MESSAGES);
+    assert_string_equal(p.items[i + 1].name, kinds[i]);
+  }
+  /* The commonest difference between templates shows without a system message alone. */
+  const struct value *first = value_at(named(&p, PARITY_MESSAGES, "user")->chat.messages, 0);
+  assert_string_equal(value_to_string(value_get(first, "role")), "user");
+  const struct parity_case *thinking = named(&p, PARITY_MESSAGES, "thinking");
+  assert_false(flag(thinking->chat.kwargs, "enable_thinking"));
   assert_false(p.items[1].chat.has_now);
   paritycases_set_now(&p, &now);
   assert_true(p.items[1].chat.has_now);

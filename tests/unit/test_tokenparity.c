@@ -92,6 +92,9 @@ static void judge(struct table *t, const char *list, const char *missing, double
   value_free(&v);
 }
 
+#define EQUAL(form, usage)                                                                         \
+  "{\"verdict\":\"equal\",\"form\":\"" form "\",\"usage_tokens\":" usage "}"
+
 static void judged(void **state) {
   (void)state;
   struct table *t = table_new(0);
@@ -100,10 +103,14 @@ static void judged(void **state) {
   judge(t, "[{\"verdict\":\"unknown\",\"reason\":\"POST /tokenize: status 404\"}]", NULL,
         (double)NAN, "not measured: parity is not proven (POST /tokenize: status 404)");
   judge(t,
-        "[{\"verdict\":\"equal\",\"renderer\":\"x\"},{\"verdict\":\"equal\",\"renderer\":\"x\"}]",
-        NULL, 0, "ids of a conversation were equal on 2 servers before the load");
-  judge(t, "[{\"verdict\":\"equal\",\"renderer\":null}]", NULL, 0,
-        "ids of a prompt were equal on 1 server before the load (without --template");
+        "[{\"verdict\":\"equal\",\"renderer\":\"x\",\"cases\":[" EQUAL("prompt", "null") "," EQUAL(
+            "messages", "null") "," EQUAL("messages",
+                                          "null") "," EQUAL("messages",
+                                                            "9") "]},{\"verdict\":\"equal\"}]",
+        NULL, 0,
+        "ids of 3 requests (2 of them conversations) were equal on 2 servers before the load");
+  judge(t, "[{\"verdict\":\"equal\",\"renderer\":null,\"cases\":[" EQUAL("prompt", "null") "]}]",
+        NULL, 0, "ids of a prompt were equal on 1 server before the load (without --template");
   judge(t,
         "[{\"verdict\":\"equal\"},{\"server\":\"r1\",\"renderer\":\"q\",\"verdict\":\"differs\","
         "\"cases\":[{\"verdict\":\"equal\"},{\"verdict\":\"differs\",\"difference\":{\"index\":7},"
@@ -121,7 +128,7 @@ static void judged(void **state) {
         "1 of 2 prompts have another number of tokens on the server, by up to 1; the first 101, "
         "here 100");
   /* Where ids are proven equal, usage_vs_local judges the counts. */
-  judge(t, "[{\"verdict\":\"equal\",\"renderer\":\"x\"}]", NULL, 0, "ids of a conversation");
+  judge(t, "[{\"verdict\":\"equal\",\"renderer\":\"x\"}]", NULL, 0, "equal on 1 server before");
   table_free(t);
 }
 
