@@ -48,7 +48,11 @@ static bool has_proved(const struct pass *p, size_t number, const struct tokens_
   return false;
 }
 
-static void compare(const struct pass *p, size_t number, const struct tokens_list *ours,
+static bool is_vocabulary(const struct parity_result *r) {
+  return r->n_causes && strcmp(r->causes[0].name, "vocabulary") == 0;
+}
+
+static void compare(struct pass *p, size_t number, const struct tokens_list *ours,
                     struct value *v, struct tally *tally) {
   const struct parity_answer *a = &p->server->answers[number];
   struct parity_result result;
@@ -56,6 +60,7 @@ static void compare(const struct pass *p, size_t number, const struct tokens_lis
   bool proved = has_proved(p, number, ours);
   if (a->usage >= 0 && (a->ids || proved))
     parity_judge_usage(&result, (size_t)a->usage, a->ids != NULL);
+  p->local.other_vocabulary = p->local.other_vocabulary || is_vocabulary(&result);
   tally->compared++;
   tally->differ += result.verdict == PARITY_DIFFERS;
   tally->by_count += result.verdict == PARITY_COUNT && !proved;
@@ -92,7 +97,7 @@ static void judge_one_sided(const struct pass *p, const struct parity_question *
   }
 }
 
-static void judge(const struct pass *p, size_t number, struct value *list, struct tally *tally) {
+static void judge(struct pass *p, size_t number, struct value *list, struct tally *tally) {
   const struct parity_question *q = &p->questions[number];
   const struct parity_answer *a = &p->server->answers[number];
   struct tokens_list ours = {0};
@@ -134,7 +139,7 @@ static bool is_repeat(const struct pass *p, size_t number) {
   return false;
 }
 
-static void judge_server(const struct pass *p, struct value *out) {
+static void judge_server(struct pass *p, struct value *out) {
   const struct fleet *f = p->check->fleet;
   struct tally tally = {0};
   struct value list = value_array();

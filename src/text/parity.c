@@ -43,32 +43,38 @@ size_t parity_common(const uint32_t *a, size_t n, const uint32_t *b, size_t m) {
 
 /* ---- texts ---- */
 
-/* The bytes of the ids as a JSON string; bytes that are no character become \xNN, so that a token
- * that holds part of one can be read, and an id outside the vocabulary <id N>. */
-static char *quote(const struct tokens *t, const uint32_t *ids, size_t n) {
-  struct buf bytes, text;
-  struct err err;
-  buf_init(&bytes, BUF_MAX_OWN);
+char *parity_quote(const char *bytes, size_t len) {
+  struct buf text;
+  size_t at = 0;
   buf_init(&text, BUF_MAX_OWN);
   buf_putc(&text, '"');
-  for (size_t i = 0; i < n; i++)
-    if (tokens_decode(t, &ids[i], 1, &bytes, &err))
-      buf_printf(&bytes, "<id %u>", ids[i]);
-  size_t at = 0;
-  while (at < bytes.len) {
-    size_t good = json_utf8_valid(bytes.data + at, bytes.len - at);
+  while (at < len) {
+    size_t good = json_utf8_valid(bytes + at, len - at);
     struct buf part;
     buf_init(&part, BUF_MAX_OWN);
-    json_write_string(&part, bytes.data + at, good);
+    json_write_string(&part, bytes + at, good);
     buf_put(&text, part.data + 1, part.len - 2); /* without its quotes */
     buf_free(&part);
     at += good;
-    if (at < bytes.len)
-      buf_printf(&text, "\\x%02x", (unsigned)(unsigned char)bytes.data[at++]);
+    if (at < len)
+      buf_printf(&text, "\\x%02x", (unsigned)(unsigned char)bytes[at++]);
   }
   buf_putc(&text, '"');
-  buf_free(&bytes);
   return buf_take(&text, NULL);
+}
+
+/* The text of the ids; bytes that are no character become \xNN, so that a token that holds part of
+ * one can be read, and an id outside the vocabulary <id N>. */
+static char *quote(const struct tokens *t, const uint32_t *ids, size_t n) {
+  struct buf bytes;
+  struct err err;
+  buf_init(&bytes, BUF_MAX_OWN);
+  for (size_t i = 0; i < n; i++)
+    if (tokens_decode(t, &ids[i], 1, &bytes, &err))
+      buf_printf(&bytes, "<id %u>", ids[i]);
+  char *quoted = parity_quote(bytes.data ? bytes.data : "", bytes.len);
+  buf_free(&bytes);
+  return quoted;
 }
 
 static size_t at_most(size_t n) {
@@ -96,10 +102,7 @@ static void decode_both(struct parity_trial *t, struct parity_result *out) {
     rc = tokens_decode(tokens, t->server, t->server_n, &t->server_text, &err);
   t->decoded = !rc;
   if (rc) {
-    char text[200];
-    snprintf(text, sizeof text, "the server's ids are of another vocabulary than %.80s",
-             tokens->name);
-    parity_add_cause(out, "vocabulary", PARITY_EXACT, text, err.text);
+    parity_add_vocabulary(t, err.text, out);
     return;
   }
   const char *a = t->our_text.data ? t->our_text.data : "";
@@ -110,7 +113,7 @@ static void decode_both(struct parity_trial *t, struct parity_result *out) {
   out->same_text = t->our_text.len == t->server_text.len && t->common_bytes == most;
 }
 
-/* ---- causes that need no rendering ---- */
+/* ---- causes ---- */
 
 void parity_add_cause(struct parity_result *out, const char *name, enum parity_strength strength,
                       const char *text, const char *test) {
@@ -119,35 +122,9 @@ void parity_add_cause(struct parity_result *out, const char *name, enum parity_s
       return;
   if (out->n_causes == PARITY_MAX_CAUSES)
     return;
-  out->causes[out->n_causes++] =
-      (struct parity_cause){name, mem_strdup(text), mem_strdup(test), strength};
-}
-
-static bool has_exact(const struct parity_result *out) {
-  for (size_t i = 0; i < out->n_causes; i++)
-    if (out->causes[i].strength == PARITY_EXACT)
-      return true;
-  return false;
-}
-
-static void try_rest(const struct parity_trial *t, struct parity_result *out) {
-  char test[160];
-  size_t n = t->server_n, all = t->ours->n;
-  if (has_exact(out))
-    return;
-  if (n && n < all && (t->common == n || !memcmp(t->server, t->ours->ids + all - n, n * 4))) {
-    snprintf(test, sizeof test, "the server's %zu ids are our %s %zu of %zu", n,
-             t->common == n ? "first" : "last", n, all);
-    parity_add_cause(out, "truncated", PARITY_EXACT,
-                     "the server cuts the prompt off (truncate_prompt_tokens, its longest input)",
-                     test);
-  } else if (out->same_text) {
-    parity_add_cause(
-        out, "tokenizer", PARITY_EXACT,
-        "the server cuts the same text into other tokens: another version of the tokenizer's file, "
-        "of its pattern or of the library that reads it",
-        "both lists of ids decode to the same bytes");
-  }
+  const char *fix = parity_fix(name);
+  out->causes[out->n_causes++] = (struct parity_cause){name, mem_strdup(text), mem_strdup(test),
+                                                       fix ? mem_strdup(fix) : NULL, strength};
 }
 
 void parity_compare(const struct parity_local *local, const struct parity_case *c,
@@ -169,9 +146,14 @@ void parity_compare(const struct parity_local *local, const struct parity_case *
     describe(&t, out);
     decode_both(&t, out);
   }
-  parity_try_variants(&t, out);
-  if (server)
-    try_rest(&t, out);
+  if (local->other_vocabulary) {
+    parity_add_vocabulary(&t, "another request has shown it", out);
+  } else {
+    parity_try_variants(&t, out);
+    if (server)
+      parity_try_rest(&t, out);
+    parity_fix_date(&t, out);
+  }
   buf_free(&t.our_text);
   buf_free(&t.server_text);
 }
@@ -206,6 +188,7 @@ void parity_result_free(struct parity_result *r) {
   for (size_t i = 0; i < r->n_causes; i++) {
     mem_free(r->causes[i].text);
     mem_free(r->causes[i].test);
+    mem_free(r->causes[i].fix);
   }
   *r = (struct parity_result){0};
 }
@@ -232,6 +215,7 @@ struct value parity_causes_value(const struct parity_result *r) {
     struct value *v = value_push(&list, value_object());
     value_set(v, "name", value_cstring(r->causes[i].name));
     value_set(v, "text", value_cstring(r->causes[i].text));
+    value_set(v, "fix", value_cstring(r->causes[i].fix));
     value_set(v, "test", value_cstring(r->causes[i].test));
     value_set(v, "strength", value_cstring(parity_strength_name(r->causes[i].strength)));
   }

@@ -29,6 +29,9 @@ struct parity_local {
   /* Further templates that a server may render with; `chat` among them is passed over. */
   struct chattemplate *const *others;
   size_t n_others;
+  /* Known from an earlier case: the server's ids are of another vocabulary. Then that is the cause
+   * of every difference, and nothing else is tried. */
+  bool other_vocabulary;
 };
 
 /* Appends our ids of a case. Errors of tokens_encode and chattemplate_encode; ERR_UNSUPPORTED for
@@ -55,11 +58,12 @@ const char *parity_strength_name(enum parity_strength s); /* "exact", "count", "
 /* `name` is one of a closed list: double_bos, double_bos_here, bos_extra, bos_missing, eos_extra,
  * eos_missing, add_special_tokens, generation_prompt, date, tojson, tool_order, tool_keys,
  * tools_ignored, as_sent, kwargs, renderer, trailing_newline, special_text, truncated, vocabulary,
- * tokenizer. */
+ * tokenizer, extra_text, missing_text, usage. */
 struct parity_cause {
   const char *name;
   char *text; /* what the server does, for a person, and what to do about it */
   char *test; /* what was tried and came out equal */
+  char *fix;  /* the option of the engine or of perigee that mends it; NULL: none is known */
   enum parity_strength strength;
 };
 
@@ -92,7 +96,7 @@ void parity_result_free(struct parity_result *r);
 
 /* {index, local_id, server_id (null: ended), same_text, before, local, server}, or null. */
 struct value parity_difference_value(const struct parity_result *r);
-/* [{name, text, test, strength}] */
+/* [{name, text, fix (or null), test, strength}] */
 struct value parity_causes_value(const struct parity_result *r);
 
 #endif

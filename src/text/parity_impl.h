@@ -1,4 +1,5 @@
-/* parity_impl.h: what parity.c, parityvariants.c and paritydate.c share. */
+/* parity_impl.h: what parity.c, parityvariants.c, parityrest.c, parityfix.c and paritydate.c share.
+ */
 #ifndef TEXT_PARITY_IMPL_H
 #define TEXT_PARITY_IMPL_H
 
@@ -22,6 +23,18 @@ struct parity_trial {
  * copied. */
 void parity_add_cause(struct parity_result *out, const char *name, enum parity_strength strength,
                       const char *text, const char *test);
+/* What is to be done about a cause of that name; NULL: none of the list. */
+const char *parity_fix(const char *name);
+/* The same of the cause "date", where it is there: with the day that the server's text has. */
+void parity_fix_date(const struct parity_trial *t, struct parity_result *out);
+/* Tries what needs no rendering, where no cause explains everything: parityrest.c. */
+void parity_try_rest(const struct parity_trial *t, struct parity_result *out);
+/* Ids that cannot be of our vocabulary. */
+void parity_add_vocabulary(const struct parity_trial *t, const char *test,
+                           struct parity_result *out);
+/* Bytes as they can be shown: valid UTF-8 as in JSON, the rest as \xNN; quoted. The caller frees.
+ */
+char *parity_quote(const char *bytes, size_t len);
 /* Tries every variant, single ones first, then pairs. */
 void parity_try_variants(const struct parity_trial *t, struct parity_result *out);
 

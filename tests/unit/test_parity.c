@@ -543,8 +543,80 @@ static void test_same_text_other_tokens(void **state) {
   spell_out(&t.server);
   trial_judge(&t, true);
   assert_true(t.result.same_text);
+  assert_int_equal(t.result.n_causes, 0); /* rendered: it may be the renderer's doing as well */
+  trial_close(&t);
+  /* Where nothing is rendered, it is the tokenizer. */
+  t = (struct trial){.local = {.encoder = encoder, .chat = chat}};
+  paritycases_add_prompt(&t.cases, "p", "the hello of the and in to", 26);
+  served(&t, case_of(&t));
+  spell_out(&t.server);
+  trial_judge(&t, true);
   check_cause(&t.result, 0, "tokenizer", PARITY_EXACT, "cuts the same text into other tokens",
               "decode to the same bytes");
+  check_has(t.result.causes[0].fix, "--tokenizer");
+  assert_int_equal(t.result.n_causes, 1);
+  trial_close(&t);
+}
+
+/* A piece that the server puts in, or leaves out: a default system prompt, say. */
+static void test_pieces(void **state) {
+  (void)state;
+  struct trial t;
+  struct err err = {0};
+  struct paritycases more = {0};
+  static const char json[] = "[{\"role\":\"system\",\"content\":\"Be good.\"},{\"role\":\"user\","
+                             "\"content\":\"Hello <you>\"}]";
+  check_ok(paritycases_add_messages(&more, "more", json, sizeof json - 1, &err), &err);
+  trial_open(&t, HELLO);
+  served(&t, &more.items[0]);
+  trial_judge(&t, true);
+  check_cause(&t.result, 0, "extra_text", PARITY_EXACT, "system\\nBe good.<|end|>", "put in");
+  check_has(t.result.causes[0].text, "default system prompt");
+  check_has(t.result.causes[0].fix, "--template");
+  assert_int_equal(t.result.n_causes, 1);
+  trial_close(&t);
+  static const char two[] = "[{\"role\":\"user\",\"content\":\"Be good.\"},{\"role\":\"user\","
+                            "\"content\":\"Hello <you>\"}]";
+  trial_open(&t, two);
+  struct trial other;
+  trial_open(&other, "[{\"role\":\"user\",\"content\":\"Be good.Hello <you>\"}]");
+  served(&t, case_of(&other));
+  trial_close(&other);
+  trial_judge(&t, true);
+  check_cause(&t.result, 0, "missing_text", PARITY_EXACT, "<|end|>\\n<|im|>user", "taken out");
+  trial_close(&t);
+  paritycases_free(&more);
+}
+
+/* Ids of another vocabulary that are all in the range of ours. */
+static void test_ids_that_read_as_another_text(void **state) {
+  (void)state;
+  struct trial t = {.local = {.encoder = encoder, .chat = chat}};
+  paritycases_add_prompt(&t.cases, "p", "the hello of the and in to", 26);
+  served(&t, case_of(&t));
+  for (size_t i = 0; i < t.server.n; i++)
+    t.server.ids[i] = (uint32_t)(7 + 3 * i);
+  trial_judge(&t, true);
+  check_cause(&t.result, 0, "vocabulary", PARITY_EXACT, "of another vocabulary than",
+              "read with the vocabulary that is here");
+  check_has(t.result.causes[0].fix, "--tokenizer");
+  assert_int_equal(t.result.n_causes, 1);
+  trial_close(&t);
+  trial_open(&t, HELLO);
+  served(&t, case_of(&t));
+  for (size_t i = 0; i < t.server.n; i++)
+    t.server.ids[i] = (uint32_t)(7 + 3 * i);
+  trial_judge(&t, true);
+  check_cause(&t.result, 0, "vocabulary", PARITY_EXACT, "another vocabulary", "read with");
+  trial_close(&t);
+  /* Once it is known, nothing else is tried. */
+  trial_open(&t, HELLO);
+  t.local.other_vocabulary = true;
+  struct parity_case bare = *case_of(&t);
+  bare.chat.add_generation_prompt = false;
+  served(&t, &bare);
+  trial_judge(&t, true);
+  check_cause(&t.result, 0, "vocabulary", PARITY_EXACT, "another vocabulary", "another request");
   assert_int_equal(t.result.n_causes, 1);
   trial_close(&t);
 }
@@ -714,6 +786,8 @@ int main(void) {
       cmocka_unit_test(test_usage),
       cmocka_unit_test(test_truncated),
       cmocka_unit_test(test_same_text_other_tokens),
+      cmocka_unit_test(test_pieces),
+      cmocka_unit_test(test_ids_that_read_as_another_text),
       cmocka_unit_test(test_other_vocabulary),
       cmocka_unit_test(test_prompts),
       cmocka_unit_test(test_messages_need_a_template),
