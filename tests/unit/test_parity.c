@@ -1,5 +1,6 @@
 /* test_parity.c: ids against a server's: the verdict, the first difference in words, and causes,
- * each of which must be found by trying it. Also what parityvariants.c does. */
+ * each of which must be found by trying it. Also what parityvariants.c, parityrest.c and
+ * parityfix.c do. */
 #include "chatmodel.h"
 
 #include "text/harmony.h"
