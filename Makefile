@@ -16,6 +16,10 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wvla -Werror
 CPPFLAGS += -Isrc -I$(BUILD)/gen -D_GNU_SOURCE
 CFLAGS += -std=c11 $(OPT) -g -fno-omit-frame-pointer -ffp-contract=off -pthread $(WARN) $(SAN)
 LDFLAGS += -pthread $(SAN)
+# The unit tests are two hundred programs: the quicker linker where it is, and no optimisation of their own below a
+# sanitizer (what is tested keeps $(OPT)).
+TEST_OPT ?= $(OPT)
+TEST_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 
 # System headers count as such (-isystem), so that our warnings speak of our code alone.
 PKGS := lua5.4 libuv libcurl openssl
@@ -48,7 +52,7 @@ endif
 endif
 
 .PHONY: all help deps deps-test demo test check unit lua-test e2e clock-test soak bench bench-bins asan tsan fuzz \
-	fuzz-short install uninstall clean format docs tidy asan-bins tsan-bins fuzz-bins unit-bins FORCE
+	fuzz-short install uninstall clean format docs tidy syntax asan-bins tsan-bins fuzz-bins unit-bins FORCE
 
 all: $(BIN)
 
@@ -145,7 +149,7 @@ test: $(BUILD)/.deps-test ## install, build, run every test; ends with "N passed
 $(BUILD)/unit/%: tests/unit/%.c tests/unit/check.h $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -Itests/unit -MMD -MP -MF $@.d -o $@ $< $(LDFLAGS) $(ARCHIVE) -lcmocka $(SYS_LIBS)
+	$(Q)$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) $(TEST_OPT) -Itests/unit -MMD -MP -MF $@.d -o $@ $< $(LDFLAGS) $(TEST_LD) $(ARCHIVE) -lcmocka $(SYS_LIBS)
 
 unit: ## build and run the unit tests (T=test_name for one)
 	@tests/run --unit-bins "$(UNIT_BINS)"
@@ -171,18 +175,19 @@ asan: ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: ## what has threads, under ThreadSanitizer
 	@tests/run --only tsan
 
+# -g1: a report names functions and lines, and shows no variables.
 asan-bins:
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan OPT=-O1 SAN="-fsanitize=address,undefined -fno-sanitize-recover=all" all unit-bins
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan OPT=-O1 TEST_OPT=-O0 SAN="-g1 -fsanitize=address,undefined -fno-sanitize-recover=all" all unit-bins
 
 tsan-bins:
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan OPT=-O1 SAN="-fsanitize=thread" all unit-bins
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan OPT=-O1 TEST_OPT=-O0 SAN="-g1 -fsanitize=thread" all unit-bins
 
 # Fuzzers: tests/fuzz/fuzz_X.c, corpus in tests/fuzz/corpus/X. clang only.
 FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
 
 fuzz-bins:
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=clang-14 OPT="-O1" SAN="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" $(FUZZ_NAMES:%=$(BUILD)/fuzz/bin/%)
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=clang-14 OPT="-O1" SAN="-g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" $(FUZZ_NAMES:%=$(BUILD)/fuzz/bin/%)
 
 $(BUILD)/bin/fuzz_%: tests/fuzz/fuzz_%.c $(ARCHIVE)
 	@mkdir -p $(@D)
@@ -219,12 +224,20 @@ bench: $(BUILD)/.deps-test ## measure speed and accuracy against the targets, si
 check: $(BUILD)/.deps-test ## format, layers, tidy, cppcheck, luacheck, docs
 	@tests/lint/run
 
+# What one compiler says of every C file, without making code (the fuzzers are built and linked with it).
+SYNTAX := $(wildcard src/*.c tests/unit/*.c tests/bench/*.c tests/fuzz/*.c) $(SRCS)
+syntax: $(BUILD)/gen/version.h
+	@printf '%s\n' $(SYNTAX) | xargs -P "$$(nproc)" -n 10 $(CC) -fsyntax-only $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -Itests/unit
+
 # One stamp per source that passed, made again when it or a header of it changed.
+# The analyzer follows the paths through a function up to so many states. Its own limit, 225000, takes four times as long
+# and finds the same in what was tried (mistakes put into a score of files): a mistake shows early or not at all.
+TIDY_DEPTH ?= -Xclang -analyzer-config -Xclang max-nodes=50000
 TIDY_OK := $(patsubst src/%.c,$(BUILD)/tidy/%.ok,$(wildcard src/*.c) $(SRCS))
 $(BUILD)/tidy/%.ok: $(BUILD)/obj/%.o .clang-tidy
 	@mkdir -p $(@D)
 	$(call say,TIDY,src/$*.c)
-	$(Q)clang-tidy-14 --quiet src/$*.c -- $(CPPFLAGS) $(SYS_CFLAGS) -std=c11 2>$@.log || { cat $@.log; exit 1; }
+	$(Q)clang-tidy-14 --quiet src/$*.c -- $(TIDY_DEPTH) $(CPPFLAGS) $(SYS_CFLAGS) -std=c11 2>$@.log || { cat $@.log; exit 1; }
 	@touch $@
 
 tidy: $(TIDY_OK)

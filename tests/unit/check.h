@@ -12,6 +12,20 @@
 
 #include <cmocka.h>
 
+/* Whether this is a sanitized build: five to twenty times as slow. It is for what the code touches,
+ * so a test that only repeats itself may do so less often there; what is right or wrong is decided
+ * in the plain build. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CHECK_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CHECK_SANITIZED 1
+#endif
+#endif
+#ifndef CHECK_SANITIZED
+#define CHECK_SANITIZED 0
+#endif
+
 /* rc must be 0; prints the error's text when it is not. */
 #define check_ok(rc, err)                                                                          \
   do {                                                                                             \

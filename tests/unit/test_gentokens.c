@@ -13,12 +13,8 @@ static size_t count(struct tokens_encoder *e, const struct buf *b, size_t from) 
   return n;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define THOROUGH                                                                                   \
-  0 /* a model's text takes minutes there, and the small tokenizers go the same ways */
-#else
-#define THOROUGH 1
-#endif
+/* A model's text takes minutes below a sanitizer, and the small tokenizers go the same ways. */
+#define THOROUGH (!CHECK_SANITIZED)
 
 /* Texts of 1..most tokens, each drawn anew, behind something that is there already. */
 static void check_sizes(const struct tokens *t, size_t most, size_t step) {

@@ -44,16 +44,7 @@ static void overflow_aborts(void **state) {
 }
 
 /* Under a sanitizer there is no limit of address space. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define LIMITED 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define LIMITED 0
-#endif
-#endif
-#ifndef LIMITED
-#define LIMITED 1
-#endif
+#define LIMITED (!CHECK_SANITIZED)
 
 #define MB ((size_t)1 << 20)
 
