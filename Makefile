@@ -31,7 +31,7 @@ LLHTTP_OBJS := $(patsubst %,$(BUILD)/llhttp/%.o,llhttp api http)
 
 SRCS := $(wildcard $(patsubst %,src/%/*.c,$(LAYERS)))
 OBJS := $(SRCS:src/%.c=$(BUILD)/obj/%.o)
-LUA_FILES := $(sort $(wildcard lua/perigee/*.lua lua/meta/perigee.lua))
+LUA_FILES := $(sort $(wildcard lua/perigee/*.lua lua/meta/*.lua lua/meta/*/*.lua))
 ARCHIVE := $(BUILD)/libperigee.a
 BIN := $(BUILD)/perigee
 
@@ -245,7 +245,7 @@ tidy: $(TIDY_OK)
 format: ## rewrite the C sources in house format
 	@clang-format-14 -i $$(git ls-files -co --exclude-standard 'src/*.[ch]' 'tests/*.[ch]')
 
-docs: $(BIN) ## write lua/README.md from lua/meta/perigee.lua
+docs: $(BIN) ## write lua/README.md from lua/meta
 	@$(BIN) lua tests/lint/docs.lua lua/meta/perigee.lua > lua/README.md
 
 # -------------------------------------------------------------------------------------- install

@@ -1,5 +1,5 @@
 -- `perigee types`: what an editor with the Lua language server needs to know perigee: the LuaCATS
--- file that is also the source of the reference, and settings that point at it.
+-- files that are also the source of the reference, and settings that point at them.
 local core = require "perigee.core"
 local json = require "perigee.json"
 
@@ -7,21 +7,34 @@ local types = {}
 
 local FOLDER = ".perigee/types"
 
---- The LuaCATS file.
-function types.definitions()
-  return core.embedded "lua/meta/perigee.lua"
+--- The names of the files in perigee/ that belong to `text`, the main one: its third line.
+function types.parts(text)
+  local names = {}
+  for name in text:match("^[^\n]*\n[^\n]*\n%-%- ([%l_ ]+)\n"):gmatch "%S+" do
+    names[#names + 1] = name
+  end
+  return names
 end
 
---- The files of the types folder, path -> text. The definitions stand in one file; a stub for each module
---- tells the language server what `require` gives.
+--- The files of the types folder, path -> text, and their paths in order.
 function types.files()
-  local text = types.definitions()
-  local files = { ["perigee.lua"] = text }
-  for name in text:gmatch "%-%-%-@class perigee%.(%l[%l_]*)\n" do
-    files["perigee/" .. name .. ".lua"] = ("---@meta perigee.%s\n---@type perigee.%s\n"
-      .. "local module\nreturn module\n"):format(name, name)
+  local main = core.embedded "lua/meta/perigee.lua"
+  local files, order = { ["perigee.lua"] = main }, { "perigee.lua" }
+  for _, name in ipairs(types.parts(main)) do
+    local path = ("perigee/%s.lua"):format(name)
+    order[#order + 1], files[path] = path, assert(core.embedded("lua/meta/" .. path), path)
   end
-  return files
+  return files, order
+end
+
+--- All of them as one text: what they return is left out, so that it is valid Lua.
+function types.definitions()
+  local files, order = types.files()
+  local parts = {}
+  for i, path in ipairs(order) do
+    parts[i] = ("-- %s\n%s\n"):format(path, files[path]:gsub("return %l+\n$", ""):gsub("\n+$", "\n"))
+  end
+  return table.concat(parts)
 end
 
 --- The editor's settings, as .luarc.json holds them.
@@ -115,8 +128,9 @@ function types.main(args)
       return fail(1, message)
     end
   end
-  for path, text in pairs(types.files()) do
-    ok, message = write(("%s/%s/%s"):format(folder, FOLDER, path), text)
+  local files, order = types.files()
+  for _, path in ipairs(order) do
+    ok, message = write(("%s/%s/%s"):format(folder, FOLDER, path), files[path])
     if not ok then
       return fail(1, message)
     end

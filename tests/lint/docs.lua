@@ -1,13 +1,15 @@
--- The reference: reads the LuaCATS file and writes it as Markdown, and compares it with what the
+-- The reference: reads the LuaCATS files and writes them as Markdown, and compares them with what the
 -- modules really have.
 --
 --   perigee lua tests/lint/docs.lua lua/meta/perigee.lua > lua/README.md
 --   perigee lua tests/lint/docs.lua --check [lua/meta/perigee.lua]     status 1 when they disagree
 --
+-- The file names those beside it, in perigee/, in their order (perigee.types reads that list too).
 -- Understands: @meta, @alias, @class with @field and @operator, functions with @param, @return and
 -- @generic. A class followed by `local x = {}` is a module when its name is `perigee` or
 -- `perigee.word` in lower case, else an object; one without is a table of fields. A class ending in
 -- Options or Bounds is shown with the first function that takes it.
+local types = require "perigee.types"
 local docs = {}
 
 -- ---- reading ----
@@ -72,11 +74,11 @@ local function read_block(lines)
   if #lines == 0 then
     return nil
   end
-  local entry = { text = {}, fields = {}, params = {}, returns = {}, line = lines[1].line }
+  local entry = { text = {}, fields = {}, params = {}, returns = {}, at = lines[1].at }
   for _, l in ipairs(lines) do
     local tag, rest = l.text:match "^@(%w+)%s*(.*)$"
     if tag then
-      local read = TAGS[tag] or error(("line %d: unknown tag @%s"):format(l.line, tag), 0)
+      local read = TAGS[tag] or error(("%s: unknown tag @%s"):format(l.at, tag), 0)
       read(entry, rest)
     else
       table.insert(entry.text, l.text)
@@ -87,9 +89,9 @@ local function read_block(lines)
 end
 
 --- Reads a LuaCATS file's text: the introduction, the entries in order, and sections of prose (blocks
---- that begin with `## `).
-function docs.read(text)
-  local parsed = { intro = "", sections = {}, entries = {}, classes = {} }
+--- that begin with `## `). `parsed` is what files before it gave; `path` stands in messages.
+function docs.read(text, parsed, path)
+  parsed = parsed or { intro = "", sections = {}, entries = {}, classes = {} }
   local block, variables, number = {}, {}, 0
   local function finish()
     local entry = read_block(block)
@@ -99,38 +101,55 @@ function docs.read(text)
       parsed.classes[entry.name] = entry
     elseif entry and entry.text:find "^## " then
       table.insert(parsed.sections, entry.text)
-    elseif entry then
+    elseif entry and entry.text ~= "" then
       parsed.intro = entry.text
     end
     return entry
   end
   for line in (text .. "\n"):gmatch "(.-)\n" do
     number = number + 1
+    local at = path and ("%s:%d"):format(path, number) or ("line %d"):format(number)
     local comment = line:match "^%-%-%- ?(.*)$"
     local variable = line:match "^local ([%w_]+) = {}$"
     local owner, separator, name, params = line:match "^function ([%w_]+)([%.:])([%w_]+)%((.-)%) end$"
     if comment then
-      table.insert(block, { text = comment, line = number })
+      table.insert(block, { text = comment, at = at })
     elseif variable then
       local entry = finish()
       entry.variable, entry.functions = variable, {}
       entry.module = entry.name:find "^perigee%.?[%l_]*$" ~= nil
       variables[variable] = entry
     elseif owner then
-      local entry = read_block(block) or error(("line %d: %s has no description"):format(number, name), 0)
+      local entry = read_block(block) or error(("%s: %s has no description"):format(at, name), 0)
       block = {}
-      entry.kind, entry.name, entry.separator, entry.list, entry.line = "function", name, separator, params, number
-      local class = variables[owner] or error(("line %d: no class for %s"):format(number, owner), 0)
+      entry.kind, entry.name, entry.separator, entry.list, entry.at = "function", name, separator, params, at
+      local class = variables[owner] or error(("%s: no class for %s"):format(at, owner), 0)
       entry.owner = class
       table.insert(class.functions, entry)
       table.insert(parsed.entries, entry)
     elseif line == "" then
       finish()
-    elseif not line:find "^%-%-" and line ~= "return perigee" then
-      error(("line %d: not understood: %s"):format(number, line), 0)
+    elseif not line:find "^%-%-" and not line:find "^return %l+$" then
+      error(("%s: not understood: %s"):format(at, line), 0)
     end
   end
   finish()
+  return parsed
+end
+
+local function read_file(path)
+  local file <close> = assert(io.open(path))
+  return file:read "a"
+end
+
+--- Reads the file and those that it names.
+function docs.read_all(path)
+  local text = read_file(path)
+  local parsed = docs.read(text, nil, path)
+  for _, name in ipairs(types.parts(text)) do
+    local part = path:gsub("%.lua$", "/" .. name .. ".lua")
+    docs.read(read_file(part), parsed, part)
+  end
   return parsed
 end
 
@@ -219,7 +238,7 @@ function docs.write(parsed, metrics)
     parts[#parts + 1] = text
   end
   out(parsed.intro .. "\n\n")
-  out "<!-- Made by `make docs` from lua/meta/perigee.lua; edit that file. -->\n\n"
+  out "<!-- Made by `make docs` from lua/meta; edit the files there. -->\n\n"
   out "## Contents\n\n"
   for _, entry in ipairs(parsed.entries) do
     if entry.kind == "class" and not is_options(entry.name) then
@@ -316,13 +335,13 @@ end
 local function compare(problems, class, documented, real, what)
   for name in pairs(real) do
     if not documented[name] then
-      problems[#problems + 1] = ("%s: %s is there but has no entry in the LuaCATS file"):format(what, name)
+      problems[#problems + 1] = ("%s: %s is there but has no entry in lua/meta"):format(what, name)
     end
   end
   for name in pairs(documented) do
     if not real[name] then
-      problems[#problems + 1] = ("%s: %s has an entry (line %d) but is not there"):format(what, name,
-        class.by_name[name].line)
+      problems[#problems + 1] = ("%s: %s has an entry (%s) but is not there"):format(what, name,
+        class.by_name[name].at)
     end
   end
 end
@@ -336,12 +355,12 @@ local function compare_params(problems, entry)
   for _, param in ipairs(entry.params) do
     described[param.name] = true
     if not listed[param.name] then
-      problems[#problems + 1] = ("line %d: @param %s is no parameter of %s"):format(entry.line, param.name, entry.name)
+      problems[#problems + 1] = ("%s: @param %s is no parameter of %s"):format(entry.at, param.name, entry.name)
     end
   end
   for name in pairs(listed) do
     if not described[name] then
-      problems[#problems + 1] = ("line %d: parameter %s of %s has no @param"):format(entry.line, name, entry.name)
+      problems[#problems + 1] = ("%s: parameter %s of %s has no @param"):format(entry.at, name, entry.name)
     end
   end
 end
@@ -349,10 +368,10 @@ end
 -- Modules that are no scripts' business (patterns): halves in C, helpers, commands, the report.
 local INTERNAL = {
   "core", "%l+%.core", "diff", "doctor", "doctor_%l+", "fake", "hash", "list", "new", "object", "parity", "prompt",
-  "render", "report", "report_%l+", "request", "runtime", "types",
+  "render", "report", "report_%l+", "request", "runtime", "show", "types",
 }
 
--- Every module there is stands in the file or in INTERNAL.
+-- Every module there is stands in lua/meta or in INTERNAL, and every file of lua/meta/perigee is read.
 local function compare_modules(problems, parsed)
   local names = {}
   local function is_internal(name)
@@ -370,10 +389,15 @@ local function compare_modules(problems, parsed)
     local name = file:match "^(.*)%.lua$"
     names[#names + 1] = name and (name == "init" and "perigee" or "perigee." .. name) or nil
   end
+  for _, file in ipairs(require "perigee.core".files "lua/meta/perigee" or {}) do
+    if not types.definitions():find("-- perigee/" .. file .. "\n", 1, true) then
+      problems[#problems + 1] = ("lua/meta/perigee/%s is not in the list of lua/meta/perigee.lua"):format(file)
+    end
+  end
   for _, name in ipairs(names) do
     if not parsed.classes[name] and not is_internal(name) then
       problems[#problems + 1] = name
-        .. ": the module is neither in the LuaCATS file nor in INTERNAL of tests/lint/docs.lua"
+        .. ": the module is neither in lua/meta nor in INTERNAL of tests/lint/docs.lua"
     end
   end
 end
@@ -421,15 +445,10 @@ function docs.metrics()
   return require "perigee.core".metrics()
 end
 
-local function read_file(path)
-  local file <close> = assert(io.open(path))
-  return file:read "a"
-end
-
 -- Only when run as a script, not when a spec loads it.
 if arg and arg[0] and arg[0]:find "docs%.lua$" then
   local checking = arg[1] == "--check"
-  local parsed = docs.read(read_file((checking and arg[2] or not checking and arg[1]) or "lua/meta/perigee.lua"))
+  local parsed = docs.read_all((checking and arg[2] or not checking and arg[1]) or "lua/meta/perigee.lua")
   if checking then
     local problems = docs.check(parsed)
     for _, problem in ipairs(problems) do

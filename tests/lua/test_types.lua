@@ -23,18 +23,33 @@ end
 describe("types", function()
   it("are valid Lua that does nothing", function()
     local text = types.definitions()
-    expect(text):contains "---@meta"
-    expect((load(text, "perigee.lua", "t", {}))):is_a "function"
+    expect(text):contains "---@meta perigee.chat"
+    expect((load(text, "types", "t", {}))):is_a "function"
+    local files, order = types.files()
+    for i, path in ipairs(order) do
+      expect((load(files[path], "=" .. path, "t", {}))):is_a "function"
+      local at = text:find("-- " .. path .. "\n", 1, true)
+      expect(at ~= nil and (i > 1 or at == 1)):eq(true)
+    end
   end)
 
   it("say what each require gives", function()
     local files = types.files()
-    expect(files["perigee/chat.lua"]):contains "---@type perigee.chat"
+    for name in pairs(package.preload) do
+      local documented = files[name:gsub("%.", "/") .. ".lua"]
+      if documented then
+        expect(documented):contains("---@meta " .. name .. "\n")
+        expect(documented):contains("---@class " .. name .. "\n")
+      end
+    end
+    expect(files["perigee/chat.lua"]):matches "\nreturn chat\n$"
+    expect(files["perigee/vu.lua"]):matches "^%-%-%-@meta _\n" -- objects, no module
+    expect(files["perigee.lua"]):matches "\nreturn perigee\n$"
     for _, name in ipairs {
-      "blockhash", "chat", "completions", "gen", "harmony", "json", "openai", "route", "stats", "template", "test",
-      "tokenizer", "tool",
+      "blockhash", "chat", "completions", "fleet", "gen", "harmony", "json", "openai", "route", "stats", "template",
+      "test", "tokenizer", "tool", "vu",
     } do
-      expect(files["perigee/" .. name .. ".lua"]):contains("---@meta perigee." .. name)
+      expect(files["perigee/" .. name .. ".lua"]):contains "---@class perigee."
       files["perigee/" .. name .. ".lua"] = nil
     end
     files["perigee.lua"] = nil
@@ -55,7 +70,9 @@ describe("types", function()
     local status, said = command(folder)
     expect(status):eq(0)
     expect(said):contains(".luarc.json")
-    expect(read(folder .. "/.perigee/types/perigee.lua")):eq(types.definitions())
+    for path, text in pairs(types.files()) do
+      expect(read(folder .. "/.perigee/types/" .. path)):eq(text)
+    end
     expect(json.decode(read(folder .. "/.luarc.json"))["runtime.version"]):eq "Lua 5.4"
     local file = assert(io.open(folder .. "/.luarc.json", "w"))
     file:write "{}"
