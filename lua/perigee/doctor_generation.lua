@@ -1,5 +1,6 @@
 -- What a server's generated answers mean to `perigee doctor`: streams, usage, cached tokens, token ids, and
 -- whether its tokens are those made here. Checks as in perigee.doctor_checks.
+local parity = require "perigee.parity"
 local probe = require "perigee.doctor_probe"
 local say = require "perigee.doctor_words"
 local words = require "perigee.report_text"
@@ -212,17 +213,23 @@ end
 
 -- ---- parity ----
 
-local function parity_case(entry)
-  for _, case in ipairs(entry.cases or {}) do
-    if case.verdict == "differs" then
-      return case
+local TAKEN = { { "tokenizer", "tokenizer" }, { "renderer", "template" }, { "now", "date" } }
+
+-- " (tokenizer and date as the server says of itself)": what was not given.
+local function taken_words(entry)
+  local names = {}
+  for _, item in ipairs(TAKEN) do
+    if type(entry.sources) == "table" and entry.sources[item[1]] == "server"
+      and (item[1] ~= "now" or entry.renderer) then
+      names[#names + 1] = item[2]
     end
   end
+  return #names > 0 and (" (%s as the server says of itself)"):format(table.concat(names, " and ")) or ""
 end
 
 local function parity_check(entry)
-  local what = ("%s%s"):format(quoted(entry.tokenizer or "?"), entry.renderer and " with "
-    .. quoted(entry.renderer) or "")
+  local what = ("%s%s%s"):format(quoted(entry.tokenizer or "?"), entry.renderer and " with "
+    .. quoted(entry.renderer) or "", taken_words(entry))
   local n = entry.compared or 0
   if entry.verdict == "equal" then
     return ok("parity", "%s: the same ids in %s", what, counted(n, "case"))
@@ -230,15 +237,14 @@ local function parity_check(entry)
     return ok("parity", "%s: the same number of tokens in %s (ids are not to be had)", what, counted(n,
       "case"))
   elseif entry.verdict == "differs" then
-    local case = parity_case(entry) or {}
-    local d, cause = case.difference, (case.causes or {})[1]
-    return fail("parity", cause and quoted(cause.text, 300) or "give the server's own files: --tokenizer,"
-      .. " --template",
-      "%s: %s of %s differ; %s (%s): %s tokens here, %s there%s", what, count(entry.differ), counted(n,
-        "case"),
-      quoted(case.case or "?"), quoted(case.form or "?"), count(case.local_tokens), count(case.server_tokens),
-      d and (", from token %s: %s here, %s there"):format(count(d.index), quoted(d["local"]),
-        quoted(d.server)) or "")
+    local worst = parity.worst_case(entry) or { case = {}, name = "?" }
+    local case, d = worst.case, worst.case.difference
+    return fail("parity", worst.fix or "give the server's own files: --tokenizer, --template",
+      "%s: %s of %s differ; %s: %s tokens here, %s there%s%s", what, count(entry.differ),
+      counted(n, "case"), quoted(worst.name), count(case.local_tokens), count(case.server_tokens),
+      worst.text and ": " .. quoted(worst.text, 300) or "",
+      not worst.text and d and (", from token %s: %s here, %s there"):format(count(d.index),
+        quoted(d["local"]), quoted(d.server)) or "")
   end
   return warn("parity", "give --tokenizer and --template", "%s: not compared: %s", what, quoted(entry.reason
     or "no answer", 200))

@@ -50,30 +50,136 @@ end
 
 local STRENGTH = { exact = "tried: ", count = "tried, by count: ", partial = "tried, part of it: " }
 
-local function why_lines(case)
-  local lines, difference = {}, case.difference
+-- "user (messages)"; what a completion said of it, where /tokenize was asked as well.
+local function case_name(case)
+  local by = (case.evidence == "inference" or case.evidence == "usage") and ", " .. case.evidence or ""
+  return ("%s (%s%s)"):format(clean(case.case or "?"), clean(case.form or "?"), by)
+end
+
+--- Causes of a case that are one: { names, text, test, strength, fixes }; two that hold together only
+--- have one text.
+local function causes_of(case)
+  local list, by_text = {}, {}
+  for _, cause in ipairs(object(case.causes)) do
+    local key = text(cause.text) or ""
+    local one = by_text[key]
+    if not one then
+      one = { names = {}, text = clean(key), test = clean(text(cause.test) or ""),
+        strength = cause.strength, fixes = {} }
+      by_text[key] = one
+      list[#list + 1] = one
+    end
+    one.names[#one.names + 1] = clean(cause.name or "?")
+    local fix = text(cause.fix)
+    if fix and fix ~= one.fixes[#one.fixes] then
+      one.fixes[#one.fixes + 1] = fix
+    end
+  end
+  return list
+end
+
+--- What is to be done about a case that differs: sentences; of the likeliest cause, else the next step.
+local function ways_out(entry, case)
+  local cause = causes_of(case)[1]
+  if cause and cause.strength ~= "partial" then
+    return cause.fixes
+  elseif case.form ~= "messages" then
+    return { "give the server's own tokenizer with --tokenizer: the tokenizer.json of the folder that it"
+      .. " serves" }
+  end
+  local own = text(object(entry.announced).template)
+  local named = own and ("it names %s"):format(clean(own))
+    or "chat_template.jinja of the folder that it serves"
+  local prompts, equal = 0, true
+  for _, other in ipairs(object(entry.cases)) do
+    if other.form == "prompt" then
+      prompts, equal = prompts + 1, equal and other.verdict ~= "differs"
+    end
+  end
+  local known = prompts > 0 and equal
+    and "prompts are equal, so it is not the tokenizer but what renders: " or ""
+  return { ("%sgive the server's own template with --template (%s); `perigee parity --renderer FILE`%s"
+    .. " tries others as a cause"):format(known, named,
+    text(entry.renderer) == "harmony" and "" or " or `--renderer harmony`") }
+end
+
+-- Whether another way of asking for the same showed the ids made here.
+local function other_way(entry, case)
+  local inference = case.evidence == "inference" or case.evidence == "usage"
+  for _, other in ipairs(object(entry.cases)) do
+    if other ~= case and other.case == case.case and other.form == case.form and other.verdict == "equal" then
+      return inference and "only inference says so: /tokenize gives the ids made here of the same request"
+        or "only /tokenize says so: inference of the same request runs the ids made here"
+    end
+  end
+end
+
+local function difference_lines(case, lines)
+  local difference, cause = case.difference, object(case.causes)[1]
+  if type(difference) ~= "table" or not num(difference.index) then
+    return
+  end
+  local n, before = difference.index, clean(text(difference.before) or "")
+  lines[#lines + 1] = n == 0 and "they differ from the first token on"
+    or n == 1 and "the first token is equal; then, behind " .. before
+    or ("the first %s tokens are equal; then, behind %s"):format(count(n), before)
+  lines[#lines + 1] = side("here  ", difference.local_id, difference["local"])
+  -- of another vocabulary: it would be read with ours
+  local foreign = cause and cause.name == "vocabulary"
+  lines[#lines + 1] = side("server", difference.server_id, foreign and "" or difference.server)
+  if difference.same_text == true then
+    lines[#lines + 1] = "both stand for the same text"
+  end
+end
+
+local function why_lines(entry, case)
+  local lines, causes = {}, causes_of(case)
   if text(case.reason) then
     lines[#lines + 1] = clean(case.reason)
   end
-  if type(difference) == "table" and num(difference.index) then
-    local n, before = difference.index, clean(text(difference.before) or "")
-    lines[#lines + 1] = n == 0 and "they differ from the first token on"
-      or n == 1 and "the first token is equal; then, behind " .. before
-      or ("the first %s tokens are equal; then, behind %s"):format(count(n), before)
-    lines[#lines + 1] = side("here  ", difference.local_id, difference["local"])
-    lines[#lines + 1] = side("server", difference.server_id, difference.server)
-    if difference.same_text == true then
-      lines[#lines + 1] = "both stand for the same text"
-    end
+  difference_lines(case, lines)
+  for _, cause in ipairs(causes) do
+    lines[#lines + 1] = ("cause %s: %s (%s%s)"):format(table.concat(cause.names, " and "), cause.text,
+      STRENGTH[cause.strength] or "", cause.test)
   end
-  for _, cause in ipairs(object(case.causes)) do
-    lines[#lines + 1] = ("cause %s: %s (%s%s)"):format(clean(cause.name or "?"), clean(cause.text or ""),
-      STRENGTH[cause.strength] or "", clean(cause.test or ""))
+  if #causes == 0 or causes[1].strength == "partial" then
+    lines[#lines + 1] = ("no cause %s: nothing that was tried gives the server's tokens"):format(
+      #causes == 0 and "is known" or "explains all of it")
   end
-  if case.verdict == "differs" and #object(case.causes) == 0 then
-    lines[#lines + 1] = "no cause is known: nothing that was tried gives the server's tokens"
+  lines[#lines + 1] = other_way(entry, case)
+  for _, way in ipairs(ways_out(entry, case)) do
+    lines[#lines + 1] = "-> " .. clean(way)
   end
   return lines
+end
+
+-- Cases with one key have one reason: the same causes, or none and the same tokens at the difference.
+local function reason_key(case)
+  local names = {}
+  for i, cause in ipairs(object(case.causes)) do
+    names[i] = tostring(cause.name)
+  end
+  if #names > 0 then
+    return table.concat(names, ",")
+  end
+  local d = object(case.difference)
+  return ("%s %s %s"):format(tostring(case.form), num(d.local_id) and d.local_id or case.case,
+    num(d.server_id) and d.server_id or "")
+end
+
+local SAYS = { { "tokenizer", "tokenizer" }, { "template", "template" }, { "now", "date" },
+  { "root", "model folder" } }
+
+--- What a server says of itself in /v1/models, in a sentence; nil.
+function parity.announced(entry)
+  local parts, said = {}, object(entry.announced)
+  for _, item in ipairs(SAYS) do
+    local value = text(said[item[1]])
+    if value and (item[1] ~= "root" or #parts == 0) then
+      parts[#parts + 1] = ("%s %s"):format(item[2], clean(value))
+    end
+  end
+  return #parts > 0 and "the server says of itself: " .. table.concat(parts, ", ") or nil
 end
 
 --- What differs: a list of { title =, lines = {...} }; the same causes are told once for each server and
@@ -81,26 +187,22 @@ end
 function parity.findings(list)
   local found = {}
   for _, entry in ipairs(object(list)) do
-    local by_causes = {}
+    local by_reason, first = {}, true
     for _, case in ipairs(object(entry.cases)) do
       if case.verdict == "differs" then
-        local names = {}
-        for i, cause in ipairs(object(case.causes)) do
-          names[i] = tostring(cause.name)
-        end
-        local key = #names > 0 and table.concat(names, ",") or tostring(case.case) .. tostring(case.form)
-        local name = ("%s (%s)"):format(clean(case.case or "?"), clean(case.form or "?"))
-        local seen = by_causes[key]
+        local key = reason_key(case)
+        local seen = by_reason[key]
         if seen then
-          seen.more[#seen.more + 1] = name
+          seen.more[#seen.more + 1] = case_name(case)
         else
           seen = {
             title = ("%s, %s: %s"):format(clean(entry.server or "?"),
-              clean(text(entry.renderer) or "no renderer"), name),
-            lines = why_lines(case), more = {},
+              clean(text(entry.renderer) or "no renderer"), case_name(case)),
+            lines = why_lines(entry, case), more = {}, said = first and parity.announced(entry) or nil,
           }
-          by_causes[key] = seen
+          by_reason[key] = seen
           found[#found + 1] = seen
+          first = false
         end
       end
     end
@@ -109,8 +211,42 @@ function parity.findings(list)
     if #finding.more > 0 then
       finding.lines[#finding.lines + 1] = "the same: " .. table.concat(finding.more, ", ")
     end
+    finding.lines[#finding.lines + 1] = finding.said
   end
   return found
+end
+
+--- Of an entry that differs the case that tells most: { case, name, text, fix }; nil where none differs.
+function parity.worst_case(entry)
+  local worst = nil
+  for _, case in ipairs(object(entry.cases)) do
+    local more = not worst or #object(worst.causes) == 0 and #object(case.causes) > 0
+    if case.verdict == "differs" and more then
+      worst = case
+    end
+  end
+  if not worst then
+    return nil
+  end
+  local cause = causes_of(worst)[1]
+  return { case = worst, name = case_name(worst), text = cause and cause.text or nil,
+    fix = ways_out(entry, worst)[1] }
+end
+
+--- Whether ids were equal wherever they were compared, and only what the server counts is not.
+function parity.only_usage(list)
+  local any = false
+  for _, entry in ipairs(object(list)) do
+    for _, case in ipairs(object(entry.cases)) do
+      if case.verdict == "differs" then
+        any = true
+        if object(object(case.causes)[1]).name ~= "usage" then
+          return false
+        end
+      end
+    end
+  end
+  return any
 end
 
 --- What could not be compared: server and reason, each once.
@@ -212,11 +348,29 @@ function parity.worst(list)
   return worst or "unknown"
 end
 
+local SOURCE = { server = " (the server's own word)", tokenizer = " (comes with the tokenizer)",
+  clock = " (this machine's clock)" }
+
+--- What our side is made with, and where that was taken from.
+function parity.made_with(entry)
+  local sources = object(entry.sources)
+  local function from(what)
+    return SOURCE[text(sources[what]) or ""] or ""
+  end
+  local parts = { ("tokenizer %s%s"):format(clean(text(entry.tokenizer) or "?"), from "tokenizer") }
+  if text(entry.renderer) then
+    parts[2] = ("template %s%s"):format(clean(entry.renderer), from "renderer")
+    if text(entry.now) then
+      parts[3] = ("today %s%s"):format(clean(entry.now), from "now")
+    end
+  end
+  return table.concat(parts, ", ")
+end
+
 --- What `perigee parity` prints.
 function parity.terminal(list)
   local out, first = {}, object(object(list)[1])
-  out[#out + 1] = ("model %s, tokenizer %s"):format(clean(text(first.model) or "?"),
-    clean(text(first.tokenizer) or "?"))
+  out[#out + 1] = ("model %s, %s"):format(clean(text(first.model) or "?"), parity.made_with(first))
   out[#out + 1] = ""
   table_lines(parity.rows(list), out)
   for _, finding in ipairs(parity.findings(list)) do

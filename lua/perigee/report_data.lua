@@ -1,6 +1,7 @@
 -- What a run's report says in sentences, from the decoded run.json and summary.json
 -- (src/out/ROW.md): the verdict, what is wrong and what helps, the configuration, the counts. Its
 -- tables are perigee.report_tables'. perigee.report draws both. Any field may be missing.
+local parity = require "perigee.parity"
 local tables = require "perigee.report_tables"
 local words = require "perigee.report_text"
 
@@ -74,7 +75,10 @@ local ADVICE = {
   { checks = { "token_parity", "usage_vs_local" },
     text = "The server makes other tokens of a prompt than --tokenizer and --template do here, so nothing "
       .. "that is said of prefixes and caches on this side holds. `perigee parity` with the same options "
-      .. "tries more requests and says why; without --tokenizer tokens are counted by the server alone." },
+      .. "tries more requests and says why; without --tokenizer tokens are counted by the server alone.",
+    usage = "The server's token ids are those made here, but what it counts of them (usage.prompt_tokens) "
+      .. "is another number: ratios of cached tokens, and tokens per second, rest on that count. Ask the "
+      .. "servers without what is in front of them; --limit token_parity=N allows it." },
   { checks = { "incomplete_requests", "incomplete_sessions" },
     text = "What is slowest never ended, so the figures are too good. A longer drain (`drain` in the plan) "
       .. "lets it end, a timeout makes a request that hangs a failure, which is counted; the rows "
@@ -93,7 +97,8 @@ function data.advice(summary)
   for _, advice in ipairs(ADVICE) do
     for _, name in ipairs(advice.checks) do
       if broken[name] then
-        list[#list + 1] = advice.text
+        list[#list + 1] = advice.usage and parity.only_usage(at(summary, "parity", "comparisons"))
+          and advice.usage or advice.text
         break
       end
     end

@@ -22,6 +22,7 @@
 #include "cmd/fleetopts.h"
 #include "cmd/live.h"
 #include "cmd/paritycheck.h"
+#include "cmd/probe.h"
 #include "cmd/simchild.h"
 #include "net/http.h"
 #include "text/json.h"
@@ -69,7 +70,10 @@ static const struct options_command command = {
         "Asks each server for what a KV-cache benchmark needs of it: name, connection and TLS,\n"
         "/health, /v1/models, /tokenize, /detokenize, render, /metrics (block size, prefix\n"
         "caching), streaming, usage, cached_tokens for a repeated prompt, token ids, and with\n"
-        "--tokenizer and --template whether its token ids are those made here. Then it holds the\n"
+        "--tokenizer and --template whether its token ids are those made here. (What a simulated\n"
+        "server says of its own tokenizer, template and day is taken where it is not given; "
+        "without\n"
+        "either, what comes with the tokenizer, and today.) Then it holds the\n"
         "replicas against each other, and looks at this machine. Each line says ok, warn or FAIL,\n"
         "what was found, and behind -> the way out.\n"
         "\n"
@@ -237,14 +241,36 @@ static int compare(struct doctor *d, const struct value *wish, uint64_t left_ns,
   return rc;
 }
 
+/* What servers say of themselves, from their answers to /v1/models: parity takes from simulated
+ * ones what was not given, as `perigee parity` does. */
+static int take_announced(struct doctor *d, struct err *err) {
+  const struct value *endpoints = value_get(&d->facts, "endpoints");
+  int rc = 0;
+  for (size_t i = 0; i < value_count(endpoints) && !rc; i++) {
+    const struct value *e = value_at(endpoints, i);
+    const struct value *body = value_get(value_get(value_get(e, "replies"), "models"), "body");
+    struct value answer;
+    if (!body || body->kind != VALUE_STRING ||
+        json_parse(body->u.string.data, body->u.string.len, &answer, NULL))
+      continue;
+    rc = probe_take(&d->fleet, value_to_string(value_get(e, "url")), &answer, err);
+    value_free(&answer);
+  }
+  put_text(&d->facts, "tokenizer", d->fleet.tokenizer);
+  return rc;
+}
+
 /* Sets the facts' parity; what goes wrong with it is a fact too. */
 static int find_parity(struct doctor *d, struct err *err) {
   struct value wish, list = value_array(), parity = value_object();
   struct err why = {0};
   uint64_t now = clock_ns(), left_ns = d->deadline_ns > now ? d->deadline_ns - now : 0;
   int rc = ask_module(d, "parity", &wish, err);
-  bool asked = !rc && d->fleet.tokenizer && wish.kind == VALUE_OBJECT;
-  if (asked && left_ns < NS_PER_S)
+  bool wanted = !rc && wish.kind == VALUE_OBJECT, taken = wanted && !take_announced(d, &why);
+  bool asked = taken && d->fleet.tokenizer;
+  if (wanted && !taken)
+    value_set(&parity, "error", value_cstring(why.text));
+  else if (asked && left_ns < NS_PER_S)
     value_set(&parity, "error", value_cstring("no time is left (--timeout)"));
   else if (asked && compare(d, &wish, left_ns, &list, &why))
     value_set(&parity, "error", value_cstring(why.text));

@@ -43,7 +43,8 @@ struct fleet_options {
       {"--now", "TIME", OPTIONS_TEXT, offsetof(type, field.now),                                   \
        "the present as the servers have it, for templates that print it and for Harmony's date, "  \
        "as in 2026-08-22 or 2026-08-22T12:00:00 (vLLM: VLLM_SYSTEM_START_DATE, else its day). "    \
-       "The built-in fleet is given it too (default: the start of the run)"},                      \
+       "The built-in fleet is given it too (default: what a simulated server says, else the "      \
+       "clock)"},                                                                                  \
       {"--tenant", "NAME", OPTIONS_TEXT, offsetof(type, field.tenant),                             \
        "the tenant that routers are told"},                                                        \
       {"--header", "LINE", OPTIONS_LIST, offsetof(type, field.headers),                            \

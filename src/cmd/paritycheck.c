@@ -52,8 +52,8 @@ static bool is_vocabulary(const struct parity_result *r) {
   return r->n_causes && strcmp(r->causes[0].name, "vocabulary") == 0;
 }
 
-static void compare(struct pass *p, size_t number, const struct tokens_list *ours,
-                    struct value *v, struct tally *tally) {
+static void compare(struct pass *p, size_t number, const struct tokens_list *ours, struct value *v,
+                    struct tally *tally) {
   const struct parity_answer *a = &p->server->answers[number];
   struct parity_result result;
   parity_compare(&p->local, p->questions[number].c, ours, a->ids, a->n, &result);
@@ -139,6 +139,53 @@ static bool is_repeat(const struct pass *p, size_t number) {
   return false;
 }
 
+static struct pytime local_now(void) {
+  uint64_t ns = clock_wall_ns();
+  time_t seconds = (time_t)(ns / NS_PER_S);
+  struct tm local;
+  localtime_r(&seconds, &local);
+  return pytime_from_epoch(seconds, (int)local.tm_gmtoff);
+}
+
+/* The fleet's present is what its servers render with, where it is known (--now). */
+static struct pytime now_of(const struct fleet *fleet) {
+  struct pytime now;
+  struct err err;
+  if (fleet->now && !pytime_parse(fleet->now, strlen(fleet->now), &now, &err))
+    return now;
+  return local_now();
+}
+
+static struct value now_value(const struct fleet *f) {
+  struct pytime now = now_of(f);
+  char text[40];
+  snprintf(text, sizeof text, "%04d-%02d-%02d", now.year, now.month, now.day);
+  return value_cstring(text);
+}
+
+static const char *source_of(const struct fleet *f, const char *what, const char *otherwise) {
+  return value_get(&f->taken, what) ? "server" : otherwise;
+}
+
+static struct value sources_value(const struct pass *p) {
+  const struct fleet *f = p->check->fleet;
+  bool first = p->check->n_templates && p->local.chat == p->check->templates[0];
+  struct value v = value_object();
+  value_set(&v, "tokenizer", value_cstring(source_of(f, "tokenizer", "option")));
+  value_set(&v, "renderer",
+            value_cstring(!p->local.chat          ? NULL
+                          : first && !f->template ? "tokenizer"
+                          : first                 ? source_of(f, "template", "option")
+                                                  : "option"));
+  value_set(&v, "now", value_cstring(source_of(f, "now", f->now ? "option" : "clock")));
+  return v;
+}
+
+static struct value announced_value(const struct fleet *f, const char *url) {
+  const struct value *said = value_get(&f->announced, url);
+  return said ? value_copy(said) : value_null();
+}
+
 static void judge_server(struct pass *p, struct value *out) {
   const struct fleet *f = p->check->fleet;
   struct tally tally = {0};
@@ -153,6 +200,9 @@ static void judge_server(struct pass *p, struct value *out) {
   value_set(v, "model", value_cstring(f->model));
   value_set(v, "tokenizer", value_cstring(f->tokenizer));
   value_set(v, "renderer", value_cstring(p->local.chat ? chattemplate_name(p->local.chat) : NULL));
+  value_set(v, "sources", sources_value(p));
+  value_set(v, "now", now_value(f));
+  value_set(v, "announced", announced_value(f, p->server->url));
   value_set(v, "verdict", value_cstring(overall(&tally)));
   value_set(v, "compared", value_int(tally.compared));
   value_set(v, "differ", value_int(tally.differ));
@@ -168,14 +218,6 @@ static void judge_server(struct pass *p, struct value *out) {
 }
 
 /* ---- all of them ---- */
-
-static struct pytime local_now(void) {
-  uint64_t ns = clock_wall_ns();
-  time_t seconds = (time_t)(ns / NS_PER_S);
-  struct tm local;
-  localtime_r(&seconds, &local);
-  return pytime_from_epoch(seconds, (int)local.tm_gmtoff);
-}
 
 static size_t list_servers(const struct paritycheck *check, struct parity_server *out) {
   const struct fleet *f = check->fleet;
@@ -212,15 +254,6 @@ static size_t list_questions(const struct paritycheck *check, const struct parit
     if (first[form] && (generate || (check->count && chat == (form == PARITY_MESSAGES))))
       out[m++] = (struct parity_question){.c = first[form], .completion = true};
   return m;
-}
-
-/* The fleet's present is what its servers render with, where it is known (--now). */
-static struct pytime now_of(const struct fleet *fleet) {
-  struct pytime now;
-  struct err err;
-  if (fleet->now && !pytime_parse(fleet->now, strlen(fleet->now), &now, &err))
-    return now;
-  return local_now();
 }
 
 static struct parity_case *copy_cases(const struct paritycases *p, const struct fleet *fleet) {

@@ -42,6 +42,11 @@ struct paritycheck {
  * - arm: the arm, or null
  * - server, url: the replica's id ("gateway" for the gateway), its URL
  * - model, tokenizer, renderer: names; renderer null: no template here, prompts alone
+ * - sources: where what our side is made with comes from: {tokenizer, renderer, now}, each "option"
+ *   (given), "server" (a simulated one says so of itself), "tokenizer" (what comes with it) or
+ *   "clock" (this machine's)
+ * - now: the day that templates are told, "2026-08-22"
+ * - announced: what the server says of itself (run/fleet.h), or null
  * - verdict: "equal" (all that was compared, by ids), "count" (equal counts, no ids to be had),
  *   "differs", "unknown" (nothing could be compared; `reason` says why)
  * - compared, differ, by_count: numbers of cases

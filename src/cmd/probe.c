@@ -40,23 +40,25 @@ struct models {
   bool lists_wanted;
 };
 
-static struct models read_models(const struct http_request *r, const char *wanted) {
-  struct models m = {.answer = value_null()};
-  if (r->status != 200 || json_parse(r->body.data, r->body.len, &m.answer, NULL)) {
-    m.answer = value_null();
-    return m;
-  }
-  const struct value *data = value_get(&m.answer, "data");
+static void read_entries(const struct value *answer, const char *wanted, struct models *m) {
+  const struct value *data = value_get(answer, "data");
   for (size_t i = 0; i < value_count(data); i++) {
     const struct value *entry = value_at(data, i), *flag = value_get(entry, "simulated");
     const char *id = value_to_string(value_get(entry, "id"));
     if (!id || !*id)
       continue;
-    m.first = m.first ? m.first : id;
-    m.lists_wanted = m.lists_wanted || (wanted && strcmp(id, wanted) == 0);
+    m->first = m->first ? m->first : id;
+    m->lists_wanted = m->lists_wanted || (wanted && strcmp(id, wanted) == 0);
     if (flag && flag->kind == VALUE_BOOL && flag->u.boolean)
-      m.simulated = entry;
+      m->simulated = entry;
   }
+}
+
+static struct models read_models(const struct http_request *r, const char *wanted) {
+  struct models m = {.answer = value_null()};
+  if (r->status != 200 || json_parse(r->body.data, r->body.len, &m.answer, NULL))
+    m.answer = value_null();
+  read_entries(&m.answer, wanted, &m);
   return m;
 }
 
@@ -68,6 +70,12 @@ static void hex(uint64_t hash, char out[20]) {
 
 static bool same_text(const char *a, const char *b) {
   return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static void note_taken(struct fleet *fleet, const char *what, const char *url) {
+  if (fleet->taken.kind != VALUE_OBJECT)
+    fleet->taken = value_object();
+  value_set(&fleet->taken, what, value_cstring(url));
 }
 
 /* The server's tokenizer becomes the fleet's, or is the one that was given (`strict`). */
@@ -84,6 +92,7 @@ static int take_tokenizer(struct fleet *fleet, const char *url, const struct val
   if (!given) {
     fleet->tokenizer = mem_strdup(name);
     fleet->family = family ? mem_strdup(family) : NULL;
+    note_taken(fleet, "tokenizer", url);
   }
   int rc = fleet_load_tokens(fleet, &why);
   if (rc)
@@ -126,6 +135,7 @@ static int take_template(struct fleet *fleet, const char *url, const struct valu
   bool same = same_text(hash, here);
   if (same && !given) {
     fleet->template = mem_strdup(name);
+    note_taken(fleet, "template", url);
     return fleet_options_find_template(fleet, err);
   }
   if (same || !given)
@@ -158,9 +168,32 @@ static int take_simulated(struct fleet *fleet, const char *url, const struct val
     rc = take_template(fleet, url, own, strict, err);
   if (!rc && strict)
     rc = take_block_size(fleet, url, own, err);
-  if (now && !fleet->now)
+  if (now && !fleet->now) {
     fleet->now = mem_strdup(now);
+    note_taken(fleet, "now", url);
+  }
   return rc;
+}
+
+/* What the entry of the model, else the first one, says of what prompts are made with. */
+static void note_announced(struct fleet *fleet, const char *url, const struct value *answer) {
+  static const char *const fields[] = {"root",     "tokenizer",     "tokenizer_hash",
+                                       "template", "template_hash", "now"};
+  const struct value *data = value_get(answer, "data"), *entry = value_at(data, 0);
+  struct value said = value_object();
+  for (size_t i = 0; i < value_count(data) && fleet->model; i++) {
+    const char *id = value_to_string(value_get(value_at(data, i), "id"));
+    if (id && strcmp(id, fleet->model) == 0)
+      entry = value_at(data, i);
+  }
+  for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+    const struct value *v = value_get(entry, fields[i]);
+    if (v && v->kind == VALUE_STRING)
+      value_set(&said, fields[i], value_copy(v));
+  }
+  if (fleet->announced.kind != VALUE_OBJECT)
+    fleet->announced = value_object();
+  value_set(&fleet->announced, url, said);
 }
 
 /* ---- judging ---- */
@@ -246,6 +279,8 @@ static int judge(struct fleet *fleet, const struct ask *asks, size_t n, bool str
     struct models m = read_models(&asks[i].request, fleet->model);
     simulated = simulated && m.simulated;
     rc = take_model(fleet, url, &m, given, err);
+    if (!rc)
+      note_announced(fleet, url, &m.answer);
     if (!rc && m.simulated)
       rc = take_simulated(fleet, url, m.simulated, strict, err);
     value_free(&m.answer);
@@ -319,6 +354,13 @@ out:
   mem_free(asks);
   loop_delete(probe.loop);
   return rc;
+}
+
+int probe_take(struct fleet *fleet, const char *url, const struct value *answer, struct err *err) {
+  struct models m = {.answer = value_null()};
+  read_entries(answer, fleet->model, &m);
+  note_announced(fleet, url, answer);
+  return m.simulated ? take_simulated(fleet, url, m.simulated, false, err) : 0;
 }
 
 int probe_fleet(struct fleet *fleet, struct err *err) {

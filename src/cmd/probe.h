@@ -15,7 +15,13 @@
  * with the hint --model. */
 NODISCARD int probe_fleet(struct fleet *fleet, struct err *err);
 /* The same, but a tokenizer and a template that were given stay, whatever simulated servers say of
- * theirs: for those who want to see the difference. */
+ * theirs: for those who want to see the difference. All three note in fleet->taken what they took
+ * and from whom. */
 NODISCARD int probe_models(struct fleet *fleet, struct err *err);
+/* The same of an answer to /v1/models that is there already: what the server says of itself goes
+ * into fleet->announced, and what was not given is taken from a simulated one. The model's name is
+ * left alone. */
+NODISCARD int probe_take(struct fleet *fleet, const char *url, const struct value *answer,
+                         struct err *err);
 
 #endif

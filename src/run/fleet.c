@@ -21,6 +21,8 @@ void fleet_free(struct fleet *f) {
   for (size_t i = 0; i < ARRAY_LEN(strings); i++)
     mem_free(strings[i]);
   tokens_close(f->tokens);
+  value_free(&f->announced);
+  value_free(&f->taken);
   *f = (struct fleet){0};
 }
 

@@ -4,6 +4,7 @@
 #define RUN_FLEET_H
 
 #include "base/err.h"
+#include "text/value.h"
 
 struct tokens;
 
@@ -32,6 +33,11 @@ struct fleet {
   char *ca_file, *cert_file, *key_file;
   char *proxy; /* NULL = none */
   bool insecure, http2;
+  /* By URL what a server says of itself in /v1/models, as far as it does: {root, tokenizer,
+   * tokenizer_hash, template, template_hash, now}; null: nobody says anything. */
+  struct value announced;
+  /* What was not given and is a simulated server's word: {tokenizer, template, now}: its URL. */
+  struct value taken;
   bool verify;         /* count each chat prompt on this side too, with the template */
   bool simulated;      /* the built-in fleet: every report says so */
   bool reports_cached; /* known to report cached_tokens */

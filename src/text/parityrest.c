@@ -153,12 +153,20 @@ static bool try_piece(const struct parity_trial *t, struct parity_result *out) {
   return good;
 }
 
+/* Whether the server's ids are the beginning of ours, or the end. An end that begins as our prompt
+ * does is no cut: a template that begins every message alike leaves one out. */
+static bool is_cut(const struct parity_trial *t) {
+  size_t n = t->server_n, all = t->ours->n;
+  bool end = memcmp(t->server, t->ours->ids + all - n, n * sizeof *t->server) == 0;
+  return t->common == n || (end && (t->c->form == PARITY_PROMPT || !t->common));
+}
+
 void parity_try_rest(const struct parity_trial *t, struct parity_result *out) {
   char test[160];
   size_t n = t->server_n, all = t->ours->n;
   if (has_exact(out) || !n)
     return;
-  if (n < all && (t->common == n || !memcmp(t->server, t->ours->ids + all - n, n * 4))) {
+  if (n < all && is_cut(t)) {
     snprintf(test, sizeof test, "the server's %zu ids are our %s %zu of %zu", n,
              t->common == n ? "first" : "last", n, all);
     set_cause(out, "truncated",

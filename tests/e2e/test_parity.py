@@ -226,6 +226,65 @@ def test_date(work):
     has(cause["text"], "the server says 26 Jul 2024, here it is 01 Aug 2026")
 
 
+def test_the_doctor_and_parity_take_the_same_from_a_simulated_server(work):
+    """What is not given is the server's own word; both say so; what is given stands."""
+    dated = BARE.replace("{%- if dated %}", "{%- if true %}")
+    work.write("dated.jinja", dated)
+    other = os.path.join(work.path, "dated.jinja")
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder, "--template", other, "--now", "2024-07-26") as url:
+        both = [work.perigee(c, url, "--tokenizer", folder) for c in ("parity", "doctor")]
+        given = [work.perigee(c, url, "--tokenizer", folder, "--template", folder) for c in ("parity", "doctor")]
+        late = [work.perigee(c, url, "--tokenizer", folder, "--now", "2025-01-01") for c in ("parity", "doctor")]
+        none = [work.perigee(c, url) for c in ("parity", "doctor")]
+    eq([d.status for d in both], [0, 0], both[1].out)
+    has(both[0].out, f"tokenizer {folder}, template {other} (the server's own word), today 2024-07-26 (the server's own")
+    has(both[1].out, "(template and date as the server says of itself): the same ids in")
+    eq([d.status for d in given], [99, 1])
+    has(given[0].out, f"the server says of itself: tokenizer {folder}/tokenizer.json, template {other}, date 2024-07-26")
+    has(given[0].out, f"give the server's own template with --template (it names {other})")
+    eq([d.status for d in late], [99, 1])
+    for done in late:
+        has(done.out, "the server says 26 Jul 2024, here it is 01 Jan 2025")
+        has(done.out, "-> --now 2024-07-26, the server's day")
+    eq([d.status for d in none], [0, 0], none[1].out)
+    has(none[1].out, "(tokenizer and template and date as the server says of itself)")
+
+
+def test_another_vocabulary_is_told_once(work):
+    def foreign(path, reply):
+        nameless(path, reply)
+        for key in ("tokens", "prompt_token_ids"):
+            if reply.get(key):
+                reply[key] = [(7 * t + 11) % 600 for t in reply[key]]
+    folder = model(work)
+    with fleet(work, "--tokenizer", folder) as url:
+        with Liar(url, answer=foreign) as liar:
+            done = work.perigee("parity", liar, "--tokenizer", folder)
+            entry = parity(work, liar, "--tokenizer", folder, status=99)[0]
+            doctor = work.perigee("doctor", liar, "--tokenizer", folder)
+    eq({x["name"] for c in entry["cases"] for x in c["causes"]}, {"vocabulary"})
+    eq(done.out.count("cause vocabulary"), 1, done.out)
+    eq(done.out.count("no cause is known"), 0, done.out)
+    has(done.out, "-> give the server's own tokenizer with --tokenizer")
+    eq(done.out.count("->"), 1, done.out)
+    has(doctor.out, "of another vocabulary")
+
+
+def test_one_text_in_other_tokens_is_no_cause_where_something_is_rendered(work):
+    """Harmony tokenizes messages one by one, a template the whole: the tokenizer is the same, nothing is cut off."""
+    ids = harmony(work)
+    whole = work.write("hf.jinja", "{%- for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>"
+                       "{%- endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}")
+    own = work.write("own.json", '[{"role":"user","content":"What is <|start|>?"}]')
+    with fleet(work, "--tokenizer", ids, "--template", whole) as url, Liar(url, answer=nameless) as liar:
+        done = work.perigee("parity", liar, "--tokenizer", ids, "--template", "harmony", "--messages", own)
+    eq(done.status, 99)
+    eq(done.out.count("cause tokenizer"), 0, done.out)
+    eq(done.out.count("cause truncated"), 0, done.out)
+    has(done.out, "-> prompts are equal, so it is not the tokenizer but what renders")
+
+
 def test_tool_order(work):
     def ask(_, body):
         body.get("tools", []).reverse()

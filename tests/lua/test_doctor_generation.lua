@@ -173,10 +173,19 @@ describe("doctor_generation.parity", function()
     entry.verdict, entry.differ = "differs", 1
     entry.cases = { { verdict = "equal" }, { verdict = "differs", case = "tools", form = "messages", local_tokens = 10,
       server_tokens = 11, difference = { index = 0, ["local"] = "'a'", server = "'<s>'" },
-      causes = { { text = "the server adds a BOS" } } } }
+      causes = { { text = "the server adds a BOS", fix = "add_special_tokens = false" } } } }
     expect(parity { list = { entry } }):eq("FAIL: qwen3 with qwen3: 1 of 2 cases differ; tools (messages): 10 tokens"
-      .. " here, "
-      .. "11 there, from token 0: 'a' here, '<s>' there -> the server adds a BOS")
+      .. " here, 11 there: the server adds a BOS -> add_special_tokens = false")
+    entry.cases[2].causes = {}
+    entry.announced = { template = "/srv/t.jinja" }
+    local unexplained = parity { list = { entry } }
+    expect(unexplained):contains "11 there, from token 0: 'a' here, '<s>' there -> give the server's own template"
+    expect(unexplained):contains "--template (it names /srv/t.jinja)"
+    entry.verdict = "equal"
+    entry.sources = { tokenizer = "option", renderer = "server", now = "server" }
+    expect(parity { list = { entry } }):eq(
+      "ok: qwen3 with qwen3 (template and date as the server says of itself): the same ids in 2 cases")
+    entry.sources = nil
     entry.verdict, entry.reason = "unknown", "no /tokenize"
     expect(parity { list = { entry } }):matches "^warn: .*not compared: no /tokenize"
     entry.server = "r9"

@@ -67,6 +67,102 @@ describe("findings", function()
   end)
 end)
 
+describe("findings, case by case", function()
+  local function found(cases, more)
+    local e = entry { verdict = "differs", cases = cases }
+    for key, value in pairs(more or {}) do
+      e[key] = value
+    end
+    return parity.findings { e }
+  end
+  local function differs(fields)
+    fields.verdict, fields.form = "differs", fields.form or "messages"
+    return case(fields)
+  end
+  local function lines(finding)
+    return table.concat(finding.lines, "\n")
+  end
+
+  it("give the way out of each cause, and tell two causes that hold together once", function()
+    local both = { { name = "date", text = "the date; and another", test = "t", strength = "exact", fix = "--now D" },
+      { name = "renderer", text = "the date; and another", test = "t", strength = "exact", fix = "--template X" } }
+    local all = lines(found({ differs { causes = both } })[1])
+    expect(all):contains "cause date and renderer: the date; and another (tried: t)\n-> --now D\n-> --template X"
+    expect(select(2, all:gsub("cause ", ""))):eq(1)
+  end)
+
+  it("name the same case of another way of asking by that", function()
+    local list = found { differs { case = "user", causes = BOS },
+      differs { case = "user", evidence = "inference", causes = BOS } }
+    expect(list[1].title):eq "r0, tpl: user (messages)"
+    expect(lines(list[1])):contains "the same: user (messages, inference)"
+  end)
+
+  it("say when only /tokenize, or only inference, makes other ids", function()
+    local equal = case { case = "user", form = "messages", evidence = "inference" }
+    expect(lines(found({ differs { case = "user", causes = BOS }, equal })[1])):contains
+      "only /tokenize says so: inference of the same request runs the ids made here"
+    equal = case { case = "user", form = "messages" }
+    expect(lines(found({ equal, differs { case = "user", evidence = "usage", causes = BOS } })[1])):contains
+      "only inference says so"
+  end)
+
+  it("fold what differs in the same way without a cause, and give the next step", function()
+    local d = { index = 1, local_id = 5, server_id = 6, before = '"x"', ["local"] = '"a"', server = '"b"' }
+    local list = found({ case {}, differs { case = "user", difference = d },
+      differs { case = "system", difference = d } },
+      { announced = { template = "/srv/t.jinja", tokenizer = "qwen3" } })
+    expect(#list):eq(1)
+    local all = lines(list[1])
+    expect(all):contains "no cause is known"
+    expect(all):contains "-> prompts are equal, so it is not the tokenizer but what renders"
+    expect(all):contains "--template (it names /srv/t.jinja)"
+    expect(all):contains "--renderer harmony"
+    expect(all):contains "the same: system (messages)"
+    expect(all):contains "the server says of itself: tokenizer qwen3, template /srv/t.jinja"
+    expect(lines(found({ differs { form = "prompt" } })[1])):contains "-> give the server's own tokenizer"
+  end)
+
+  it("do not read ids of another vocabulary with ours", function()
+    local cause = { { name = "vocabulary", text = "another", test = "t", strength = "exact", fix = "--tokenizer" } }
+    local all = lines(found({ differs { causes = cause, difference = { index = 0, local_id = 5, server_id = 6,
+      before = '""', ["local"] = '"Hi"', server = '"mojibake"' } } })[1])
+    expect(all):contains "server token 6"
+    expect(all:find "mojibake"):eq(nil)
+  end)
+end)
+
+describe("the worst case", function()
+  it("is the first with a cause, and says what to do", function()
+    local e = entry { cases = { case { verdict = "differs" }, case { case = "user", verdict = "differs",
+      causes = { { name = "date", text = "the date", fix = "--now D" } } } } }
+    local worst = parity.worst_case(e)
+    expect(worst.name):eq "user (prompt)"
+    expect(worst.text):eq "the date"
+    expect(worst.fix):eq "--now D"
+    expect(parity.worst_case(entry { cases = { case {} } })):eq(nil)
+  end)
+
+  it("is what the server counts alone, or not", function()
+    local usage = case { verdict = "differs", causes = { { name = "usage" } } }
+    expect(parity.only_usage { entry { cases = { case {}, usage } } }):eq(true)
+    expect(parity.only_usage { entry { cases = { usage, case { verdict = "differs" } } } }):eq(false)
+    expect(parity.only_usage {}):eq(false)
+  end)
+end)
+
+describe("what our side is made with", function()
+  it("says where it was taken from", function()
+    local e = entry { now = "2026-08-22", sources = { tokenizer = "option", renderer = "tokenizer", now = "clock" } }
+    expect(parity.made_with(e)):eq(
+      "tokenizer t, template tpl (comes with the tokenizer), today 2026-08-22 (this machine's clock)")
+    e.sources = { tokenizer = "server", renderer = "server", now = "server" }
+    expect(parity.made_with(e)):contains "tokenizer t (the server's own word), template tpl (the server's own word)"
+    e.renderer = json.null
+    expect(parity.made_with(e)):eq "tokenizer t (the server's own word)"
+  end)
+end)
+
 describe("gaps", function()
   it("name server and reason once", function()
     local list = differing()

@@ -564,10 +564,11 @@ static void test_pieces(void **state) {
   (void)state;
   struct trial t;
   struct err err = {0};
-  struct paritycases more = {0};
+  struct paritycases more = {0}, hello = {0};
   static const char json[] = "[{\"role\":\"system\",\"content\":\"Be good.\"},{\"role\":\"user\","
                              "\"content\":\"Hello <you>\"}]";
   check_ok(paritycases_add_messages(&more, "more", json, sizeof json - 1, &err), &err);
+  check_ok(paritycases_add_messages(&hello, "hello", HELLO, strlen(HELLO), &err), &err);
   trial_open(&t, HELLO);
   served(&t, &more.items[0]);
   trial_judge(&t, true);
@@ -586,7 +587,13 @@ static void test_pieces(void **state) {
   trial_judge(&t, true);
   check_cause(&t.result, 0, "missing_text", PARITY_EXACT, "<|end|>\\n<|im|>user", "taken out");
   trial_close(&t);
+  trial_open(&t, json); /* the end of ours, and yet not cut off */
+  served(&t, &hello.items[0]);
+  trial_judge(&t, true);
+  check_cause(&t.result, 0, "missing_text", PARITY_EXACT, "Be good.<|end|>", "taken out");
+  trial_close(&t);
   paritycases_free(&more);
+  paritycases_free(&hello);
 }
 
 /* Ids of another vocabulary that are all in the range of ours. */
@@ -735,8 +742,27 @@ static void test_harmony(void **state) {
   served(&t, &other);
   trial_judge(&t, true);
   check_cause(&t.result, 0, "kwargs", PARITY_EXACT, "reasoning_effort \"high\"", "");
-  tokens_encoder_delete(t.local.encoder);
+  struct tokens_encoder *e = t.local.encoder;
   trial_close(&t);
+  /* A server with a template tokenizes the whole text: the tokenizer is the same. */
+  trial_open(&t, "[{\"role\":\"user\",\"content\":\"What is <|end|>?\"}]");
+  t.local.encoder = e;
+  t.local.chat = harmony;
+  served(&t, case_of(&t));
+  struct buf whole;
+  const struct tokens_options options = {.special = true};
+  buf_init(&whole, BUF_MAX_OWN);
+  check_ok(tokens_decode(o200k, t.server.ids, t.server.n, &whole, &err), &err);
+  t.server.n = 0;
+  check_ok(tokens_encoder_encode(e, whole.data, whole.len, &options, &t.server, &err), &err);
+  buf_free(&whole);
+  trial_judge(&t, true);
+  assert_true(t.result.same_text);
+  check_cause(&t.result, 0, "special_text", PARITY_EXACT, "tokenizes the rendered text as a whole",
+              "tokenized as a whole");
+  assert_int_equal(t.result.n_causes, 1);
+  trial_close(&t);
+  tokens_encoder_delete(e);
   chattemplate_delete(harmony);
   tokens_close(o200k);
 }
