@@ -23,6 +23,7 @@ struct sim_options {
   const char *host, *profile, *model, *truth;
   struct genmodel_options text;
   struct options_list sets, faults;
+  struct simhost_flags flags;
   bool announce, until_eof;
 };
 
@@ -70,6 +71,15 @@ static const struct options_spec specs[] = {
      "write what was received and sent, and when (JSON lines)"},
     {"--seed", "N", OPTIONS_COUNT, offsetof(struct sim_options, seed),
      "what answers and faults are drawn from (default 1)"},
+    {"--enable-request-id-headers", NULL, OPTIONS_FLAG,
+     offsetof(struct sim_options, flags.request_id_headers),
+     "send the client's X-Request-Id back, as vLLM does with this option"},
+    {"--enable-force-include-usage", NULL, OPTIONS_FLAG,
+     offsetof(struct sim_options, flags.force_usage),
+     "usage at the end of every stream, asked for or not, as vLLM's option of that name"},
+    {"--no-cached-tokens", NULL, OPTIONS_FLAG, offsetof(struct sim_options, flags.no_cached),
+     "never say how many prompt tokens were cached: a vLLM without "
+     "--enable-prompt-tokens-details"},
     {"--announce", NULL, OPTIONS_FLAG, offsetof(struct sim_options, announce),
      "print one JSON line when ready, and end with the parent process"},
     {"--until-eof", NULL, OPTIONS_FLAG, offsetof(struct sim_options, until_eof),
@@ -88,7 +98,8 @@ static const struct options_command command = {
     .usage = "[options]",
     .about =
         "Replicas speak vLLM's HTTP API (chat, completions, models, health, tokenize, render,\n"
-        "metrics) with a prefix cache, a step scheduler and the step times of a profile. Nothing\n"
+        "metrics, resets, sleep) with a prefix cache, a step scheduler and the step times of a "
+        "profile. Nothing\n"
         "is computed: answers are words drawn from the prompt. One token is one byte, unless a\n"
         "--tokenizer is given: then prompts, answers and caches are in its ids, messages go "
         "through\n"
@@ -295,7 +306,8 @@ static int run(const struct sim_options *o, struct err *err) {
                                 .model = o->model,
                                 .text = o->text,
                                 .truth = o->truth,
-                                .seed = (uint64_t)o->seed};
+                                .seed = (uint64_t)o->seed,
+                                .flags = o->flags};
   struct loop *loop = NULL;
   struct simfleet *fleet = NULL;
   struct handles handles;

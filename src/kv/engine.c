@@ -261,6 +261,15 @@ bool engine_release_hold(struct engine *e, uint64_t hold_id) {
   return false;
 }
 
+const uint32_t *engine_hold_blocks(const struct engine *e, uint64_t hold_id, uint32_t *n) {
+  for (const struct engine_blocks *b = e->held; b; b = b->next)
+    if (b->hold_id == hold_id) {
+      *n = b->n;
+      return b->ids;
+    }
+  return NULL;
+}
+
 /* S5. */
 static void forward(struct engine *e) {
   for (size_t i = 0; i < e->n_scheduled; i++) {

@@ -163,6 +163,8 @@ void engine_step_run(struct engine *e, uint64_t now_ns, struct engine_step *out)
 /* The KV of a prefill leg has been fetched, or nobody will: its blocks become free. False when
  * there is no such hold (any more). */
 bool engine_release_hold(struct engine *e, uint64_t hold_id);
+/* The ids of the blocks that are held, n of them; NULL when there is no such hold (any more). */
+const uint32_t *engine_hold_blocks(const struct engine *e, uint64_t hold_id, uint32_t *n);
 /* Empties CPU memory (not shared storage, which is its owner's). */
 void engine_reset_offload(struct engine *e);
 

@@ -184,7 +184,7 @@ static void post_reset(struct admin *a, struct httpd_request *req, const struct 
   size_t from, to;
   bool running = false;
   struct apierror e = {0};
-  if (genrequest_bool(body, "reset_running", &running, &e)) {
+  if (reqfield_bool(body, "reset_running", &running, &e)) {
     send_error(req, 400, e.message);
     return;
   }
@@ -205,7 +205,7 @@ static int peek_tokens(struct admin *a, const struct value *body, uint32_t **ids
                        struct apierror *e) {
   const struct value *list = value_get(body, "tokens"), *prompt = value_get(body, "prompt");
   if (list && list->kind == VALUE_ARRAY)
-    return genrequest_tokens(list, "tokens", &a->fleet->model, ids, n, e);
+    return reqfield_tokens(list, "tokens", &a->fleet->model, ids, n, e);
   if (!prompt || prompt->kind != VALUE_STRING)
     return apierror_set(e, 400, NULL, "tokens (a list of ids) or prompt (a string) is required");
   struct tokens_list out = {0};
@@ -256,7 +256,7 @@ static void run_route(struct admin *a, struct httpd_request *req, const struct r
   struct apierror e = {0};
   if (len) {
     value_free(&body);
-    if (genrequest_object(data, len, &body, &e)) {
+    if (reqfield_object(data, len, &body, &e)) {
       send_error(req, 400, e.message);
       return;
     }

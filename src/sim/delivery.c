@@ -186,15 +186,19 @@ static void put_spoiled(struct delivery *d, const char *data, size_t len, enum t
 
 static void put_error(struct delivery *d) {
   struct apierror e = {0};
+  struct events events;
+  events_init(&events);
   apierror_set(&e, 500, NULL, "The simulated engine failed on demand.");
-  struct buf b;
-  buf_init(&b, BUF_MAX_OWN);
-  reply_error(&e, &b);
-  put_event(d, b.data, b.len, TRUTH_ERROR);
-  buf_reset(&b);
-  reply_done(&b);
-  put_event(d, b.data, b.len, TRUTH_DONE);
-  buf_free(&b);
+  if (d->write_error)
+    d->write_error(d, &e, &events);
+  else
+    reply_error_event(&e, &events);
+  for (size_t i = 0; i < events.n; i++) {
+    size_t len;
+    const char *data = events_at(&events, i, &len);
+    put_event(d, data, len, events.marks[i].kind);
+  }
+  events_free(&events);
 }
 
 /* Whether the plan ends the answer instead of sending this event. */

@@ -9,6 +9,7 @@
 
 #include "io/httpd.h"
 #include "sim/apierror.h"
+#include "sim/events.h"
 #include "sim/faults.h"
 #include "sim/truth.h"
 
@@ -35,6 +36,8 @@ struct delivery {
   /* Called when the answer becomes OVER later than in the call that ended it (never from inside a
    * delivery_ call). May free the delivery. */
   void (*on_over)(struct delivery *d);
+  /* How an error in mid-stream looks; NULL: vLLM's way. Set it after delivery_init. */
+  void (*write_error)(struct delivery *d, const struct apierror *e, struct events *out);
   bool shaped, streamed;
   int status;                  /* as sent; 0 before */
   uint32_t taken, released;    /* events */

@@ -6,21 +6,37 @@
 #include "base/mem.h"
 #include "sim/babble.h"
 #include "sim/delivery.h"
-#include "sim/simhost.h"
+#include "sim/devapi.h"
+#include "sim/endpoints.h"
 #include "sim/textapi.h"
 #include "text/json.h"
 
-struct answer {
-  int status;
-  const char *content_type; /* static; NULL = none */
-  struct buf body;
-};
-
-static void answer_error(struct answer *a, const struct apierror *e) {
+void endpoint_error(struct answer *a, const struct apierror *e) {
   a->status = e->status;
   a->content_type = "application/json";
   buf_reset(&a->body);
   apierror_write(e, &a->body);
+}
+
+bool endpoint_flag(const char *query, const char *name) {
+  char text[16] = "";
+  return endpoint_param(query, name, text, sizeof text) &&
+         (strcmp(text, "true") == 0 || strcmp(text, "1") == 0 || strcmp(text, "True") == 0);
+}
+
+bool endpoint_param(const char *query, const char *name, char *out, size_t size) {
+  size_t len = strlen(name);
+  for (const char *p = query; p; p = strchr(p, '&')) {
+    p += *p == '&';
+    if (strncmp(p, name, len) == 0 && p[len] == '=') {
+      size_t n = strcspn(p + len + 1, "&");
+      snprintf(out, size, "%.*s", (int)(n < size ? n : size - 1), p + len + 1);
+      return true;
+    }
+    if (!*p)
+      break;
+  }
+  return false;
 }
 
 /* ---- the endpoints ---- */
@@ -64,25 +80,9 @@ static void get_models(struct simhost *h, struct httpd_request *req, struct answ
 static void get_metrics(struct simhost *h, struct httpd_request *req, struct answer *a) {
   (void)req;
   a->content_type = "text/plain; version=0.0.4; charset=utf-8";
-  replica_write_metrics(h->replica, h->model->name, &a->body);
-}
-
-/* Whether the query says name=true (or 1). */
-static bool query_flag(const char *query, const char *name) {
-  size_t len = strlen(name);
-  for (const char *p = query; p; p = strchr(p, '&')) {
-    p += *p == '&';
-    if (strncmp(p, name, len) == 0 && p[len] == '=')
-      return strncmp(p + len + 1, "true", 4) == 0 || strncmp(p + len + 1, "1", 1) == 0;
-  }
-  return false;
-}
-
-/* vLLM answers 200 without a body also when blocks are in use and nothing was reset. */
-static void post_reset(struct simhost *h, struct httpd_request *req, struct answer *a) {
-  a->content_type = NULL;
-  replica_reset_cache(h->replica, query_flag(httpd_query(req), "reset_running_requests"));
-  simhost_kick(h);
+  struct replica_state state = {.model = h->model->name,
+                                .asleep = h->asleep ? (h->discarded ? 2 : 1) : 0};
+  replica_write_metrics(h->replica, &state, &a->body);
 }
 
 /* ---- tokenizing ---- */
@@ -96,13 +96,13 @@ static void answer_json(struct simhost *h, struct httpd_request *req, struct ans
   struct value body;
   size_t len;
   const char *data = httpd_body(req, &len);
-  int rc = genrequest_object(data, len, &body, &e);
+  int rc = reqfield_object(data, len, &body, &e);
   if (!rc) {
     rc = fn(h->model, &body, &a->body, &e);
     value_free(&body);
   }
   if (rc)
-    answer_error(a, &e);
+    endpoint_error(a, &e);
 }
 
 static void post_tokenize(struct simhost *h, struct httpd_request *req, struct answer *a) {
@@ -121,7 +121,7 @@ static void render(struct simhost *h, struct httpd_request *req, struct answer *
   const char *body = httpd_body(req, &len), *id = httpd_header(req, "X-Request-Id");
   snprintf(made, sizeof made, "%016llx", (unsigned long long)babble_mix(h->seed ^ h->n_renders++));
   if (textapi_render(h->model, api, body, len, id && *id ? id : made, &a->body, &e))
-    answer_error(a, &e);
+    endpoint_error(a, &e);
 }
 
 static void post_render_chat(struct simhost *h, struct httpd_request *req, struct answer *a) {
@@ -136,7 +136,7 @@ static void post_render_completion(struct simhost *h, struct httpd_request *req,
 
 static const struct endpoint {
   const char *method, *path;
-  void (*fn)(struct simhost *h, struct httpd_request *req, struct answer *a);
+  endpoint_fn *fn;
 } endpoints[] = {
     {"POST", "/v1/chat/completions", NULL}, /* generation.c */
     {"POST", "/v1/completions", NULL},
@@ -149,7 +149,13 @@ static const struct endpoint {
     {"POST", "/detokenize", post_detokenize},
     {"POST", "/v1/chat/completions/render", post_render_chat},
     {"POST", "/v1/completions/render", post_render_completion},
-    {"POST", "/reset_prefix_cache", post_reset},
+    {"GET", "/load", devapi_load},
+    {"POST", "/reset_prefix_cache", devapi_reset_prefix},
+    {"POST", "/reset_mm_cache", devapi_nothing},
+    {"POST", "/reset_encoder_cache", devapi_nothing},
+    {"POST", "/sleep", devapi_sleep},
+    {"POST", "/wake_up", devapi_wake_up},
+    {"GET", "/is_sleeping", devapi_is_sleeping},
 };
 
 static void make_answer(struct simhost *h, struct httpd_request *req, struct answer *a) {
@@ -162,14 +168,14 @@ static void make_answer(struct simhost *h, struct httpd_request *req, struct ans
       continue;
     if (strcmp(endpoints[i].method, method) != 0) {
       apierror_set(&e, 405, NULL, "Method Not Allowed");
-      answer_error(a, &e);
+      endpoint_error(a, &e);
     } else {
       endpoints[i].fn(h, req, a);
     }
     return;
   }
   apierror_set(&e, 404, NULL, "Not Found");
-  answer_error(a, &e);
+  endpoint_error(a, &e);
 }
 
 static void make_head(const struct simhost *h, const struct answer *a, char *head, size_t size) {
@@ -250,10 +256,10 @@ void endpoints_answer(struct simhost *h, struct httpd_request *req) {
     }
   }
   char head[160];
-  struct answer a = {.body = h->scratch};
+  struct answer a = {.body = h->page};
   make_answer(h, req, &a);
   make_head(h, &a, head, sizeof head);
   httpd_reply(req, a.status, head, a.body.data, a.body.len);
   buf_reset(&a.body);
-  h->scratch = a.body;
+  h->page = a.body;
 }

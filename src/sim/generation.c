@@ -8,28 +8,38 @@
 #include "base/rng.h"
 #include "sim/delivery.h"
 #include "sim/reply.h"
+#include "sim/transfer.h"
 
-enum { ID_MAX = 128, HEAD_MAX = 160 };
+enum { ID_MAX = 128, HEAD_MAX = 320 };
+
+/* One choice in the engine. */
+struct gen_part {
+  struct replica_seq seq;
+  struct generation *owner;
+  uint32_t index, sent; /* sent: output tokens that are in events */
+  bool in_engine;       /* added and not gone */
+};
 
 struct generation {
-  struct replica_seq seq;
   struct simhost *host;
   struct generation *prev, *next; /* in host->open */
   struct genrequest gen;
   struct reply reply;
+  struct gen_part *parts; /* gen.n_choices of them */
+  uint32_t n_parts, n_done;
   struct delivery delivery;
   struct loop_timer start_timer; /* a stall before the head */
   struct loop_timer queue_timer; /* the profile's overhead before the engine */
-  uint64_t number;
+  uint64_t number, received_ns;
   char id[ID_MAX];
   char *request_id;   /* the client's X-Request-Id; NULL */
   const char *path;   /* static */
   const char *finish; /* how it ended, for the log */
   uint64_t created_s;
-  uint32_t sent;  /* output tokens that are in events */
-  bool in_engine; /* added and not gone */
-  bool has_gen;   /* gen and reply are filled in */
-  bool asked_usage;
+  uint32_t longest; /* output tokens of its longest finished choice */
+  bool has_gen;     /* gen and reply are filled in */
+  bool began;       /* the engine's first output was seen */
+  bool held;        /* its parts are being gone through: not to be freed */
 };
 
 /* ---- the end ---- */
@@ -45,13 +55,38 @@ static const char *fault_names(const struct fault_plan *plan, struct buf *b) {
   return b->data;
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b) {
+  return !a || (b && b < a) ? b : a;
+}
+
+/* The figure that usage reports: vLLM takes that of one of the choices, here always the first. */
+static uint32_t cached_of(const struct generation *x) {
+  int64_t n = x->n_parts ? x->parts[0].seq.engine.num_cached : 0;
+  return n > 0 ? (uint32_t)n : 0;
+}
+
+static uint32_t loaded_of(const struct generation *x, enum engine_source from) {
+  return x->n_parts ? x->parts[0].seq.engine.num_loaded[from] : 0;
+}
+
+static void add_parts(const struct generation *x, struct truth_line *line) {
+  for (uint32_t i = 0; i < x->n_parts; i++) {
+    const struct replica_seq *seq = &x->parts[i].seq;
+    line->scheduled_ns = earlier(line->scheduled_ns, seq->scheduled_ns);
+    line->first_token_ns = earlier(line->first_token_ns, seq->first_ns);
+    if (seq->last_ns > line->last_token_ns)
+      line->last_token_ns = seq->last_ns;
+    line->output_tokens += seq->engine.num_output;
+    line->preemptions += seq->engine.num_preemptions;
+  }
+}
+
 static void log_truth(struct generation *x) {
   struct simhost *h = x->host;
   if (!h->truth)
     return;
   struct buf names;
   buf_init(&names, BUF_MAX_OWN);
-  const struct engine_request *e = &x->seq.engine;
   struct truth_line line = {
       .replica = h->id,
       .id = x->id,
@@ -62,27 +97,31 @@ static void log_truth(struct generation *x) {
       .number = x->number,
       .stream = x->gen.stream,
       .status = x->delivery.status,
-      .received_ns = x->seq.received_ns,
-      .scheduled_ns = x->seq.scheduled_ns,
-      .first_token_ns = x->seq.first_ns,
-      .last_token_ns = x->seq.last_ns,
-      .prompt_tokens = x->gen.prompt_len,
-      .output_tokens = e->num_output,
-      .cached_tokens = e->num_cached > 0 ? (uint32_t)e->num_cached : 0,
-      .offload_tokens = e->num_loaded[ENGINE_OFFLOAD],
-      .shared_tokens = e->num_loaded[ENGINE_SHARED],
-      .transfer_tokens = e->num_loaded[ENGINE_TRANSFER],
-      .preemptions = e->num_preemptions,
+      .received_ns = x->received_ns,
+      .choices = x->n_parts,
+      .prompt_tokens = x->has_gen ? genrequest_prompt_tokens(&x->gen) : 0,
+      .cached_tokens = cached_of(x),
+      .offload_tokens = loaded_of(x, ENGINE_OFFLOAD),
+      .shared_tokens = loaded_of(x, ENGINE_SHARED),
+      .transfer_tokens = loaded_of(x, ENGINE_TRANSFER),
       .writes = x->delivery.writes,
       .n_writes = x->delivery.n_writes,
   };
+  add_parts(x, &line);
   truth_add(h->truth, &line);
   buf_free(&names);
 }
 
+static bool in_engine(const struct generation *x) {
+  for (uint32_t i = 0; i < x->n_parts; i++)
+    if (x->parts[i].in_engine)
+      return true;
+  return false;
+}
+
 /* Frees it once neither the engine nor the client has anything to do with it. */
 static void settle(struct generation *x) {
-  if (x->in_engine || x->delivery.state != DELIVERY_OVER)
+  if (x->held || in_engine(x) || x->delivery.state != DELIVERY_OVER)
     return;
   log_truth(x);
   struct simhost *h = x->host;
@@ -96,27 +135,42 @@ static void settle(struct generation *x) {
     reply_free(&x->reply);
     genrequest_free(&x->gen);
   }
+  mem_free(x->parts);
   mem_free(x->request_id);
   mem_free(x);
 }
 
-static void on_gone(struct replica_seq *seq) {
-  struct generation *x = CONTAINER_OF(seq, struct generation, seq);
-  x->in_engine = false;
-  settle(x);
+/* The decode leg has the KV, or does not want it any more. */
+static void fetched(struct gen_part *part) {
+  const struct generation *x = part->owner;
+  if (part->seq.engine.remote_tokens)
+    transfer_done(x->host, &x->gen);
+  part->seq.engine.remote_tokens = 0;
 }
 
-/* The last thing its caller does with x: it may be gone afterwards. */
+static void on_gone(struct replica_seq *seq) {
+  struct gen_part *part = CONTAINER_OF(seq, struct gen_part, seq);
+  part->in_engine = false;
+  fetched(part);
+  settle(part->owner);
+}
+
+/* Takes what is still in the engine out of it. The last thing its caller does with x: it may be
+ * gone afterwards. */
 static void leave_engine(struct generation *x, const char *why) {
-  if (!x->in_engine) {
-    x->finish = why;
-    settle(x);
-  } else if (!x->seq.gone) {
-    struct simhost *h = x->host;
-    x->finish = why;
-    replica_abort(h->replica, &x->seq);
+  struct simhost *h = x->host;
+  bool aborted = false;
+  x->finish = why;
+  x->held = true;
+  for (uint32_t i = 0; i < x->n_parts; i++)
+    if (x->parts[i].in_engine && !x->parts[i].seq.gone) {
+      replica_abort(h->replica, &x->parts[i].seq);
+      aborted = true;
+    }
+  x->held = false;
+  settle(x);
+  if (aborted)
     simhost_kick(h); /* its blocks are free now */
-  }
 }
 
 static void on_client_left(struct httpd_request *req, void *user) {
@@ -134,83 +188,145 @@ static void on_delivery_over(struct delivery *d) {
 
 /* ---- output ---- */
 
-/* One event from the scratch buffer; false when the answer ended by it (then the caller stops). */
-static bool push(struct generation *x, enum truth_kind kind) {
-  struct buf *b = &x->host->scratch;
-  enum delivery_state s = delivery_event(&x->delivery, b->data, b->len, kind);
-  buf_reset(b);
+/* Hands on what is in the host's list of events; false when the answer ended by one of them. */
+static bool push(struct generation *x) {
+  struct events *ev = &x->host->events;
+  enum delivery_state s = DELIVERY_OPEN;
+  for (size_t i = 0; i < ev->n && s == DELIVERY_OPEN; i++) {
+    size_t len;
+    const char *data = events_at(ev, i, &len);
+    s = delivery_event(&x->delivery, data, len, ev->marks[i].kind);
+  }
+  events_reset(ev);
   return s == DELIVERY_OPEN;
 }
 
-static uint32_t cached_of(const struct generation *x) {
-  return x->seq.engine.num_cached > 0 ? (uint32_t)x->seq.engine.num_cached : 0;
+static struct reply_facts facts_of(const struct generation *x) {
+  struct reply_facts f = {.cached = cached_of(x)};
+  for (uint32_t i = 0; i < x->n_parts; i++)
+    f.completion += x->parts[i].seq.engine.num_output;
+  return f;
 }
 
-static bool push_tokens(struct generation *x, uint32_t n, bool last) {
-  struct buf *b = &x->host->scratch;
-  bool hide = x->delivery.plan.no_output;
-  if (hide && !last)
-    return true;
-  reply_delta(&x->reply, x->sent, n, last, hide, b);
-  x->sent = n;
-  return push(x, last ? TRUTH_FINISH : TRUTH_CONTENT);
+/* The next tokens of a choice, when it is time for an event. Returns whether the answer is open. */
+static bool stream_tokens(struct generation *x, struct gen_part *part, bool last) {
+  const struct reply_form *form = x->reply.o.form;
+  const struct genchoice *c = &x->gen.choices[part->index];
+  struct reply_facts f = facts_of(x);
+  struct events *ev = &x->host->events;
+  uint32_t n = part->seq.engine.num_output;
+  if (!x->began && form->first)
+    form->first(&x->reply, &f, ev);
+  x->began = true;
+  bool due =
+      last || n == c->hidden + 1 || (n > c->hidden && n - part->sent >= x->gen.stream_interval);
+  if (due) {
+    form->tokens(&x->reply, part->index, part->sent, n, last, &f, ev);
+    part->sent = n;
+  }
+  return push(x);
 }
 
-/* Returns whether the answer is still open. */
-static bool stream_token(struct generation *x, bool last) {
-  struct buf *b = &x->host->scratch;
-  uint32_t n = x->seq.engine.num_output;
-  if (n == 1 && x->gen.api == GEN_CHAT) {
-    reply_role(&x->reply, b);
-    if (!push(x, TRUTH_ROLE))
-      return false;
-  }
-  if (n <= x->gen.hidden && !last)
-    return true;
-  bool due = n == x->gen.hidden + 1 || last || n - x->sent >= x->gen.stream_interval;
-  if (due && !push_tokens(x, n, last))
-    return false;
-  if (!last)
-    return true;
-  if (x->asked_usage && !x->delivery.plan.no_usage) {
-    reply_usage(&x->reply, cached_of(x), n, b);
-    if (!push(x, TRUTH_USAGE))
-      return false;
-  }
-  reply_done(b);
-  if (!push(x, TRUTH_DONE))
-    return false;
-  return delivery_finish(&x->delivery) == DELIVERY_OPEN;
+static bool stream_end(struct generation *x) {
+  struct reply_facts f = facts_of(x);
+  x->reply.o.form->end(&x->reply, &f, &x->host->events);
+  return push(x) && delivery_finish(&x->delivery) == DELIVERY_OPEN;
+}
+
+static void write_error(struct delivery *d, const struct apierror *e, struct events *out) {
+  struct generation *x = CONTAINER_OF(d, struct generation, delivery);
+  x->reply.o.form->error(&x->reply, e, out);
+}
+
+/* Headers of every answer, with a content type. */
+static void make_head(const struct generation *x, const char *type, char *head) {
+  const struct simhost *h = x->host;
+  const char *id = h->flags.request_id_headers && x->request_id ? x->request_id : NULL;
+  snprintf(head, HEAD_MAX, "%sContent-Type: %s\r\n%s%.100s%s", h->header, type,
+           id ? "X-Request-Id: " : "", id ? id : "", id ? "\r\n" : "");
 }
 
 static void send_whole(struct generation *x) {
   char head[HEAD_MAX];
   struct buf *b = &x->host->scratch;
-  const struct fault_plan *plan = &x->delivery.plan;
-  snprintf(head, sizeof head, "%sContent-Type: application/json\r\n", x->host->header);
-  reply_whole(&x->reply, cached_of(x), !plan->no_usage, plan->no_output, b);
+  struct reply_facts f = facts_of(x);
+  make_head(x, "application/json", head);
+  if (x->parts[0].seq.engine.hold_id)
+    x->reply.transfer = transfer_offer(x->host, x->id, &x->parts[0].seq.engine);
+  x->reply.o.form->whole(&x->reply, &f, b);
   delivery_whole(&x->delivery, 200, head, b->data, b->len);
   buf_reset(b);
 }
 
+/* The last choice is through. */
+static void finish(struct generation *x) {
+  x->finish = x->gen.choices[x->gen.n_choices - 1].finish;
+  replica_count_request(x->host->replica, x->gen.n, x->longest);
+  if (x->gen.stream)
+    stream_end(x);
+  else
+    send_whole(x);
+}
+
 static void on_token(struct replica_seq *seq, bool last, uint64_t now_ns) {
   (void)now_ns;
-  struct generation *x = CONTAINER_OF(seq, struct generation, seq);
+  struct gen_part *part = CONTAINER_OF(seq, struct gen_part, seq);
+  struct generation *x = part->owner;
+  bool open = true;
+  fetched(part);
   if (last) {
-    x->in_engine = false;
-    x->finish = x->gen.finish;
+    part->in_engine = false;
+    x->n_done++;
+    if (seq->engine.num_output > x->longest)
+      x->longest = seq->engine.num_output;
   }
-  if (x->gen.stream) {
-    bool open = stream_token(x, last);
-    if (!open && !last) {
-      leave_engine(x, "fault");
-      return;
-    }
-  } else if (last) {
-    send_whole(x);
-  }
+  if (x->gen.stream)
+    open = stream_tokens(x, part, last);
+  if (open && x->n_done == x->n_parts)
+    finish(x);
+  else if (!open && x->n_done < x->n_parts) {
+    leave_engine(x, "fault");
+    return;
+  } else if (!open)
+    x->finish = x->gen.choices[part->index].finish;
   if (last)
     settle(x);
+}
+
+void generation_abort_all(struct simhost *h) {
+  struct generation *next;
+  for (struct generation *x = h->open; x; x = next) {
+    next = x->next;
+    if (!in_engine(x) || x->delivery.state != DELIVERY_OPEN)
+      continue;
+    struct events *ev = &h->events;
+    x->held = true;
+    for (uint32_t i = 0; i < x->n_parts; i++) {
+      struct gen_part *part = &x->parts[i];
+      struct replica_seq *seq = &part->seq;
+      if (!part->in_engine || seq->gone)
+        continue;
+      genrequest_cut(&x->gen.choices[i], seq->engine.num_output, "abort");
+      replica_abort(h->replica, seq);
+      struct reply_facts f = facts_of(x);
+      if (x->gen.stream)
+        x->reply.o.form->tokens(&x->reply, i, part->sent, seq->engine.num_output, true, &f, ev);
+    }
+    x->finish = "abort";
+    if (!x->gen.stream)
+      send_whole(x);
+    else if (push(x))
+      stream_end(x);
+    x->held = false;
+    settle(x);
+  }
+}
+
+size_t generation_open(const struct simhost *h) {
+  size_t n = 0;
+  for (const struct generation *x = h->open; x; x = x->next)
+    n++;
+  return n;
 }
 
 /* ---- arrival ---- */
@@ -218,7 +334,7 @@ static void on_token(struct replica_seq *seq, bool last, uint64_t now_ns) {
 static void refuse(struct generation *x, const struct apierror *e) {
   char head[HEAD_MAX];
   struct buf *b = &x->host->scratch;
-  snprintf(head, sizeof head, "%sContent-Type: application/json\r\n", x->host->header);
+  make_head(x, "application/json", head);
   apierror_write(e, b);
   x->finish = "refused";
   delivery_whole(&x->delivery, e->status, head, b->data, b->len);
@@ -241,35 +357,68 @@ static void make_id(struct generation *x, const char *prefix) {
 
 static uint32_t next_sample(void *user, const struct engine_request *req, uint32_t index) {
   (void)req;
-  const struct genrequest *gen = user;
-  return gen->output[index];
+  const struct genchoice *choice = user;
+  return choice->output[index];
 }
 
 /* The request's checks are stricter than the engine's, so it cannot refuse. */
-static void add_to_engine(struct generation *x) {
-  struct genrequest *gen = &x->gen;
-  struct replica_seq *seq = &x->seq;
+static void add_part(struct generation *x, struct gen_part *part) {
+  struct genchoice *c = &x->gen.choices[part->index];
+  struct replica_seq *seq = &part->seq;
   struct err err;
-  seq->engine.tokens = gen->tokens;
-  seq->engine.prompt_len = gen->prompt_len;
-  seq->engine.max_output = gen->output_len;
-  seq->engine.salt = gen->salt;
-  seq->engine.user = gen;
+  part->owner = x;
+  seq->engine.tokens = c->tokens;
+  seq->engine.prompt_len = c->prompt_len;
+  seq->engine.max_output = c->output_len;
+  seq->engine.salt = x->gen.salt;
+  seq->engine.user = c;
   seq->engine.sample = next_sample;
-  seq->max_tokens = gen->max_tokens;
-  seq->finish = strcmp(gen->finish, "stop") == 0 ? METER_STOP : METER_LENGTH;
+  if (x->gen.remote_prefill && !part->index)
+    seq->engine.remote_tokens = transfer_ask(x->host, &x->gen);
+  /* a streamed reply has no place to say where the KV is, nor have several choices */
+  seq->engine.hold = x->gen.remote_decode && !x->gen.stream && x->gen.n_choices == 1;
+  seq->max_tokens = c->max_tokens;
+  seq->finish = strcmp(c->finish, "stop") == 0 ? METER_STOP : METER_LENGTH;
   seq->on_token = on_token;
   seq->on_gone = on_gone;
+  seq->received_ns = x->received_ns;
   seq->queued_ns = loop_now(x->host->loop);
   int rc = replica_add(x->host->replica, seq, &err);
   assert(rc == 0);
   (void)rc;
-  x->in_engine = true;
+  part->in_engine = true;
+}
+
+static void add_to_engine(struct generation *x) {
+  x->n_parts = x->gen.n_choices;
+  x->parts = mem_calloc(x->n_parts, sizeof *x->parts);
+  for (uint32_t i = 0; i < x->n_parts; i++) {
+    x->parts[i].index = i;
+    add_part(x, &x->parts[i]);
+  }
   simhost_kick(x->host);
 }
 
 static void on_queue_due(struct loop_timer *t) {
   add_to_engine(CONTAINER_OF(t, struct generation, queue_timer));
+}
+
+static void begin_reply(struct generation *x) {
+  struct simhost *h = x->host;
+  const struct fault_plan *plan = &x->delivery.plan;
+  make_id(x, x->gen.api == GEN_CHAT ? "chatcmpl" : "cmpl");
+  if (h->flags.force_usage)
+    x->gen.include_usage = true;
+  struct reply_options o = {.form = &reply_vllm,
+                            .model = h->model->name,
+                            .id = x->id,
+                            .created_s = x->created_s,
+                            .no_cached = h->flags.no_cached,
+                            .hide = plan->no_output,
+                            .no_usage = plan->no_usage};
+  reply_init(&x->reply, &x->gen, &o);
+  x->delivery.write_error = write_error;
+  x->has_gen = true;
 }
 
 static void start(struct generation *x) {
@@ -282,16 +431,18 @@ static void start(struct generation *x) {
     refuse(x, &e);
     return;
   }
-  bool chat = x->gen.api == GEN_CHAT;
-  make_id(x, chat ? "chatcmpl" : "cmpl");
-  x->asked_usage = x->gen.include_usage;
-  if (x->delivery.plan.no_usage)
-    x->gen.continuous_usage = false;
-  reply_init(&x->reply, &x->gen, h->model->name, x->id, x->created_s);
-  x->has_gen = true;
+  begin_reply(x);
   if (x->gen.stream) {
-    snprintf(head, sizeof head, "%sContent-Type: text/event-stream; charset=utf-8\r\n", h->header);
+    make_head(x, "text/event-stream; charset=utf-8", head);
     delivery_start(&x->delivery, 200, head);
+  }
+  if (x->gen.stream && x->reply.o.form->begin) {
+    x->reply.o.form->begin(&x->reply, &h->events);
+    if (!push(x)) {
+      x->finish = "fault";
+      settle(x);
+      return;
+    }
   }
   if (h->overhead_ns)
     loop_timer_set(h->loop, &x->queue_timer, loop_now(h->loop) + h->overhead_ns);
@@ -319,8 +470,8 @@ void generation_begin(struct simhost *h, struct httpd_request *req, enum gen_api
   x->gen.api = api;
   x->path = api == GEN_CHAT ? "/v1/chat/completions" : "/v1/completions";
   x->number = h->n_requests++;
-  x->seq.received_ns = httpd_received_ns(req);
-  x->created_s = (uint64_t)((int64_t)x->seq.received_ns + loop_realtime_offset(h->loop)) / NS_PER_S;
+  x->received_ns = httpd_received_ns(req);
+  x->created_s = (uint64_t)((int64_t)x->received_ns + loop_realtime_offset(h->loop)) / NS_PER_S;
   const char *given = httpd_header(req, "X-Request-Id");
   x->request_id = given && given[0] ? mem_strdup(given) : NULL;
   make_id(x, api == GEN_CHAT ? "chatcmpl" : "cmpl");

@@ -11,5 +11,10 @@
 
 /* Takes over the request. */
 void generation_begin(struct simhost *h, struct httpd_request *req, enum gen_api api);
+/* Ends every request that is in the engine, with finish reason "abort" and what it has so far (the
+ * host goes to sleep). */
+void generation_abort_all(struct simhost *h);
+/* Requests that are not answered yet. */
+size_t generation_open(const struct simhost *h);
 
 #endif

@@ -14,7 +14,7 @@ int genprompt_text(const struct genmodel *model, const struct value *body, const
                    struct tokens_list *out, struct apierror *e) {
   struct tokens_options options = {.special = true, .add_special = true};
   struct err err;
-  if (genrequest_bool(body, "add_special_tokens", &options.add_special, e))
+  if (reqfield_bool(body, "add_special_tokens", &options.add_special, e))
     return ERR_INVALID;
   if (genmodel_encode(model, text->u.string.data, text->u.string.len, &options, out, &err))
     return apierror_set(e, 400, "prompt", "prompt: %s", err.text);
@@ -47,11 +47,11 @@ static int read_fields(const struct value *body, struct chattemplate_request *r,
     return apierror_set(e, 400, "chat_template",
                         "chat_template: this simulated replica renders with its own template only");
   r->reasoning_effort = value_to_string(effort);
-  int rc = genrequest_bool(body, "add_generation_prompt", &r->add_generation_prompt, e);
+  int rc = reqfield_bool(body, "add_generation_prompt", &r->add_generation_prompt, e);
   if (!rc)
-    rc = genrequest_bool(body, "continue_final_message", &r->continue_final_message, e);
+    rc = reqfield_bool(body, "continue_final_message", &r->continue_final_message, e);
   if (!rc)
-    rc = genrequest_bool(body, "add_special_tokens", &r->add_special_tokens, e);
+    rc = reqfield_bool(body, "add_special_tokens", &r->add_special_tokens, e);
   return rc;
 }
 

@@ -1,111 +1,56 @@
-/* genrequest.c: reading a generation request, and settling what the model will answer. */
+/* genrequest.c: reading a generation request the way vLLM does. */
 #include "sim/genrequest.h"
 
 #include <string.h>
 
 #include "base/mem.h"
-#include "sim/babble.h"
+#include "sim/genanswer.h"
 #include "sim/genprompt.h"
 #include "text/json.h"
 
 enum { SALT_MAX = 1024 };
 
-/* ---- fields ---- */
-
-static bool is_absent(const struct value *v) {
-  return !v || v->kind == VALUE_NULL;
-}
-
-int genrequest_object(const char *body, size_t len, struct value *out, struct apierror *e) {
-  struct err err;
-  if (json_parse(body, len, out, &err))
-    return apierror_set(e, 400, NULL, "body is not valid JSON: %s", err.text);
-  if (out->kind == VALUE_OBJECT)
-    return 0;
-  value_free(out);
-  return apierror_set(e, 400, NULL, "body should be a JSON object");
-}
-
-int genrequest_check_model(const struct value *body, const struct genmodel *model,
-                           struct apierror *e) {
-  const struct value *v = value_get(body, "model");
-  if (is_absent(v))
-    return 0;
-  if (v->kind != VALUE_STRING)
-    return apierror_set(e, 400, "model", "model should be a string");
-  if (strcmp(v->u.string.data, model->name) == 0)
-    return 0;
-  return apierror_set(e, 404, "model", "The model `%.200s` does not exist.", v->u.string.data);
-}
-
-int genrequest_bool(const struct value *body, const char *name, bool *out, struct apierror *e) {
+static bool is_set(const struct value *body, const char *name) {
   const struct value *v = value_get(body, name);
-  if (is_absent(v))
-    return 0;
-  if (v->kind != VALUE_BOOL)
-    return apierror_set(e, 400, name, "%s should be true or false", name);
-  *out = v->u.boolean;
-  return 0;
+  return !reqfield_absent(v) && !(v->kind == VALUE_BOOL && !v->u.boolean);
 }
 
-int genrequest_int(const struct value *body, const char *name, int64_t least, int64_t *out,
-                   struct apierror *e) {
-  const struct value *v = value_get(body, name);
-  int64_t n;
-  if (is_absent(v))
-    return 0;
-  if (!value_to_int(v, &n))
-    return apierror_set(e, 400, name, "%s should be a whole number", name);
-  if (n < least)
-    return apierror_set(e, 400, name, "%s must be at least %lld, got %lld.", name, (long long)least,
+/* ---- what is refused ---- */
+
+/* As a vLLM that was started with --max-logprobs 0: there are no probabilities to report. */
+static int refuse_logprobs(const struct value *body, bool stream, struct apierror *e) {
+  static const char *const names[] = {"top_logprobs", "logprobs"};
+  int64_t n = 0;
+  if (is_set(body, "prompt_logprobs") && stream)
+    return apierror_set(e, 400, "prompt_logprobs",
+                        "`prompt_logprobs` are not available when `stream=True`.");
+  if (is_set(body, "prompt_logprobs")) {
+    (void)value_to_int(value_get(body, "prompt_logprobs"), &n);
+    return apierror_set(e, 400, "prompt_logprobs",
+                        "Requested prompt logprobs of %lld, which is greater than max allowed: 0 "
+                        "(this simulated replica knows no probabilities)",
                         (long long)n);
-  *out = n;
-  return 0;
-}
-
-static int get_string(const struct value *body, const char *name, char **out, struct apierror *e) {
-  const struct value *v = value_get(body, name);
-  if (is_absent(v))
-    return 0;
-  if (v->kind != VALUE_STRING)
-    return apierror_set(e, 400, name, "%s should be a string", name);
-  *out = mem_strndup(v->u.string.data, v->u.string.len);
-  return 0;
-}
-
-int genrequest_tokens(const struct value *list, const char *name, const struct genmodel *model,
-                      uint32_t **out, uint32_t *n, struct apierror *e) {
-  size_t count = value_count(list);
-  uint32_t *tokens = mem_calloc(count + 1, sizeof *tokens);
-  for (size_t i = 0; i < count; i++) {
-    int64_t id;
-    int rc = 0;
-    if (!value_to_int(value_at(list, i), &id) || id < 0)
-      rc = apierror_set(e, 400, name, "%s[%zu] should be a token id", name, i);
-    else if (id >= model->tokenizer->vocab_size)
-      rc = apierror_set(e, 400, name, "Token id %lld is out of vocabulary", (long long)id);
-    if (rc) {
-      mem_free(tokens);
-      return rc;
-    }
-    tokens[i] = (uint32_t)id;
   }
-  *out = tokens;
-  *n = (uint32_t)count;
+  for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+    if (!is_set(body, names[i]))
+      continue;
+    (void)value_to_int(value_get(body, names[i]), &n);
+    return apierror_set(e, 400, names[i],
+                        "Requested sample logprobs of %lld, which is greater than max allowed: 0 "
+                        "(this simulated replica knows no probabilities)",
+                        (long long)n);
+  }
   return 0;
 }
 
 /* Fields that would change the answer in ways a simulated replica does not follow. */
 static int refuse_unsupported(const struct value *body, struct apierror *e) {
-  static const char *const names[] = {
-      "logprobs",      "prompt_logprobs",    "echo",      "suffix", "use_beam_search",
-      "prompt_embeds", "structured_outputs", "logit_bias"};
-  for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-    const struct value *v = value_get(body, names[i]);
-    if (!is_absent(v) && !(v->kind == VALUE_BOOL && !v->u.boolean))
+  static const char *const names[] = {"suffix", "use_beam_search", "prompt_embeds",
+                                      "structured_outputs", "logit_bias"};
+  for (size_t i = 0; i < ARRAY_LEN(names); i++)
+    if (is_set(body, names[i]))
       return apierror_set(e, 400, names[i], "%s is not supported by this simulated replica",
                           names[i]);
-  }
   const char *format = value_to_string(value_get(value_get(body, "response_format"), "type"));
   if (format && strcmp(format, "text") != 0)
     return apierror_set(e, 400, "response_format",
@@ -114,78 +59,185 @@ static int refuse_unsupported(const struct value *body, struct apierror *e) {
   return 0;
 }
 
-/* ---- the prompt ---- */
+/* Sampling changes nothing here, but a value that vLLM refuses is refused. */
+static int check_sampling(const struct value *body, struct apierror *e) {
+  static const struct {
+    const char *name;
+    double least, most;
+    bool above; /* the least itself is refused */
+    const char *rule;
+  } rows[] = {
+      {"temperature", 0, 1e9, false, "must be non-negative"},
+      {"top_p", 0, 1, true, "must be in (0, 1]"},
+      {"min_p", 0, 1, false, "must be in [0, 1]"},
+      {"presence_penalty", -2, 2, false, "must be in [-2, 2]"},
+      {"frequency_penalty", -2, 2, false, "must be in [-2, 2]"},
+      {"repetition_penalty", 0, 1e9, true, "must be greater than zero"},
+  };
+  for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+    const struct value *v = value_get(body, rows[i].name);
+    double x;
+    if (reqfield_absent(v))
+      continue;
+    if (!value_to_double(v, &x))
+      return apierror_set(e, 400, rows[i].name, "%s should be a number", rows[i].name);
+    if (x < rows[i].least || x > rows[i].most || (rows[i].above && x == rows[i].least))
+      return apierror_set(e, 400, rows[i].name, "%s %s, got %g.", rows[i].name, rows[i].rule, x);
+  }
+  return 0;
+}
 
-static void take_ids(struct genrequest *r, const struct tokens_list *list) {
-  r->tokens = list->ids;
-  r->prompt_len = (uint32_t)list->n;
+/* ---- prompts ---- */
+
+static void add_prompt(struct genrequest *r, uint32_t *ids, uint32_t n) {
+  r->choices = mem_resize(r->choices, (size_t)r->n_choices + r->n, sizeof *r->choices);
+  for (uint32_t i = 0; i < r->n; i++) {
+    struct genchoice *c = &r->choices[r->n_choices++];
+    *c = (struct genchoice){.tokens = ids, .prompt_len = n};
+    if (i) { /* each choice has its own: the engine appends to it */
+      c->tokens = mem_calloc(n + 1u, sizeof *c->tokens);
+      memcpy(c->tokens, ids, n * sizeof *c->tokens);
+    }
+  }
 }
 
 static int read_messages(struct genrequest *r, const struct value *body,
                          const struct genmodel *model, struct apierror *e) {
   const struct value *choice = value_get(body, "tool_choice");
-  if (!is_absent(choice) && choice->kind != VALUE_STRING && choice->kind != VALUE_OBJECT)
+  if (!reqfield_absent(choice) && choice->kind != VALUE_STRING && choice->kind != VALUE_OBJECT)
     return apierror_set(e, 400, "tool_choice", "tool_choice should be a string or an object");
   struct tokens_list list = {0};
   int rc = genprompt_chat(model, body, &list, e);
-  take_ids(r, &list);
-  if (!rc && !r->prompt_len)
+  if (!rc && !list.n)
     rc = apierror_set(e, 400, "messages", "the chat template made an empty prompt of the messages");
+  if (rc)
+    tokens_list_free(&list);
+  else
+    add_prompt(r, list.ids, (uint32_t)list.n);
   return rc;
 }
 
-static int read_prompt(struct genrequest *r, const struct value *body, const struct genmodel *model,
-                       struct apierror *e) {
-  const struct value *p = value_get(body, "prompt");
-  if (is_absent(p))
-    return apierror_set(e, 400, "prompt", "prompt: field required");
-  const struct value *first = value_at(p, 0);
-  if (p->kind == VALUE_ARRAY && first &&
-      (first->kind == VALUE_STRING || first->kind == VALUE_ARRAY)) {
-    if (value_count(p) > 1)
-      return apierror_set(e, 400, "prompt",
-                          "prompt has %zu entries; this simulated replica takes one a request",
-                          value_count(p));
-    p = first;
+/* The prompt's text as `echo` repeats it: none beside ids that the client asked for. */
+static int set_echo(struct genrequest *r, uint32_t first, const struct value *p,
+                    const struct genmodel *model, struct apierror *e) {
+  struct buf text;
+  struct err err;
+  int rc = 0;
+  buf_init(&text, BUF_MAX_OWN);
+  const struct genchoice *c = &r->choices[first];
+  if (p->kind == VALUE_STRING && !r->return_token_ids)
+    buf_put(&text, p->u.string.data, p->u.string.len);
+  else if (!r->return_token_ids &&
+           tokens_decode(model->tokenizer, c->tokens, c->prompt_len, &text, &err))
+    rc = apierror_set(e, 400, "prompt", "%s", err.text);
+  for (uint32_t i = first; !rc && i < r->n_choices; i++) {
+    r->choices[i].echo = mem_strndup(text.data ? text.data : "", text.len);
+    r->choices[i].echo_len = text.len;
   }
+  buf_free(&text);
+  return rc;
+}
+
+static int read_one(struct genrequest *r, const struct value *body, const struct value *p,
+                    const struct genmodel *model, struct apierror *e) {
+  struct tokens_list list = {0};
+  uint32_t *ids = NULL, n = 0;
   int rc;
   if (p->kind == VALUE_STRING) {
-    struct tokens_list list = {0};
     rc = genprompt_text(model, body, p, &list, e);
-    take_ids(r, &list);
+    ids = list.ids;
+    n = (uint32_t)list.n;
   } else if (p->kind == VALUE_ARRAY) {
-    rc = genrequest_tokens(p, "prompt", model, &r->tokens, &r->prompt_len, e);
+    rc = reqfield_tokens(p, "prompt", model, &ids, &n, e);
   } else {
-    rc = apierror_set(e, 400, "prompt", "prompt should be a string or a list of token ids");
+    rc = apierror_set(e, 400, "prompt",
+                      "prompt should be a string, a list of strings, a list of token ids or a list "
+                      "of such lists");
   }
+  if (!rc && !n)
+    rc = apierror_set(e, 400, "prompt", "prompt should not be empty");
+  if (rc)
+    mem_free(ids);
+  else
+    add_prompt(r, ids, n);
+  return rc;
+}
+
+static int read_prompts(struct genrequest *r, const struct value *body,
+                        const struct genmodel *model, struct apierror *e) {
+  const struct value *p = value_get(body, "prompt");
+  bool echo = false;
+  if (reqfield_absent(p))
+    return apierror_set(e, 400, "prompt", "prompt: field required");
+  int rc = reqfield_bool(body, "echo", &echo, e);
   if (rc)
     return rc;
-  if (!r->prompt_len)
-    return apierror_set(e, 400, "prompt", "prompt should not be empty");
+  const struct value *first = value_at(p, 0);
+  bool list = p->kind == VALUE_ARRAY && first &&
+              (first->kind == VALUE_STRING || first->kind == VALUE_ARRAY);
+  size_t n = list ? value_count(p) : 1;
+  if (n * r->n > GENREQUEST_MAX_CHOICES)
+    return apierror_set(e, 400, "prompt",
+                        "%zu prompts with n=%u are %zu choices; this simulated replica gives at "
+                        "most %d a request",
+                        n, r->n, n * r->n, GENREQUEST_MAX_CHOICES);
+  for (size_t i = 0; !rc && i < n; i++) {
+    uint32_t at = r->n_choices;
+    const struct value *one = list ? value_at(p, i) : p;
+    rc = read_one(r, body, one, model, e);
+    if (!rc && echo)
+      rc = set_echo(r, at, one, model, e);
+  }
+  return rc;
+}
+
+/* truncate_prompt_tokens keeps the last of them; −1: as many as the context takes. */
+static int truncate(struct genrequest *r, const struct value *body, const struct genmodel *model,
+                    struct apierror *e) {
+  int64_t most = 0;
+  int rc = reqfield_int(body, "truncate_prompt_tokens", -1, &most, e);
+  if (rc || reqfield_absent(value_get(body, "truncate_prompt_tokens")))
+    return rc;
+  if (most > model->max_model_len)
+    return apierror_set(e, 400, "truncate_prompt_tokens",
+                        "truncate_prompt_tokens value (%lld) is greater than max_model_len (%u). "
+                        "Please, select a smaller truncation size.",
+                        (long long)most, model->max_model_len);
+  if (most == 0)
+    return apierror_set(e, 400, "truncate_prompt_tokens",
+                        "truncate_prompt_tokens should be -1 or at least 1");
+  for (uint32_t i = 0; i < r->n_choices; i++) {
+    struct genchoice *c = &r->choices[i];
+    uint32_t keep = most < 0 ? model->max_model_len - 1 : (uint32_t)most;
+    if (c->prompt_len <= keep)
+      continue;
+    memmove(c->tokens, c->tokens + c->prompt_len - keep, keep * sizeof *c->tokens);
+    c->prompt_len = keep;
+  }
   return 0;
 }
 
 /* ---- options ---- */
 
 static int read_stream(struct genrequest *r, const struct value *body, struct apierror *e) {
-  int rc = genrequest_bool(body, "stream", &r->stream, e);
+  int rc = reqfield_bool(body, "stream", &r->stream, e);
   const struct value *o = value_get(body, "stream_options");
-  if (rc || is_absent(o))
+  if (rc || reqfield_absent(o))
     return rc;
   if (!r->stream)
     return apierror_set(e, 400, "stream_options",
                         "Stream options can only be defined when `stream=True`.");
   if (o->kind != VALUE_OBJECT)
     return apierror_set(e, 400, "stream_options", "stream_options should be an object");
-  rc = genrequest_bool(o, "include_usage", &r->include_usage, e);
+  rc = reqfield_bool(o, "include_usage", &r->include_usage, e);
   if (!rc)
-    rc = genrequest_bool(o, "continuous_usage_stats", &r->continuous_usage, e);
+    rc = reqfield_bool(o, "continuous_usage_stats", &r->continuous_usage, e);
   r->continuous_usage = r->continuous_usage && r->include_usage;
   return rc;
 }
 
 static int read_salt(struct genrequest *r, const struct value *body, struct apierror *e) {
-  int rc = get_string(body, "cache_salt", &r->salt, e);
+  int rc = reqfield_string(body, "cache_salt", &r->salt, e);
   if (rc || !r->salt)
     return rc;
   size_t len = strlen(r->salt);
@@ -195,187 +247,140 @@ static int read_salt(struct genrequest *r, const struct value *body, struct apie
   return 0;
 }
 
-static int read_limit(struct genrequest *r, const struct value *body, const struct genmodel *model,
-                      struct apierror *e) {
-  uint32_t longest = model->max_model_len;
-  if (r->prompt_len >= longest)
+static int read_transfer(struct genrequest *r, const struct value *body, struct apierror *e) {
+  const struct value *v = value_get(body, "kv_transfer_params");
+  int64_t tokens = 0;
+  if (reqfield_absent(v))
+    return 0;
+  if (v->kind != VALUE_OBJECT)
+    return apierror_set(e, 400, "kv_transfer_params", "kv_transfer_params should be an object");
+  int rc = reqfield_bool(v, "do_remote_decode", &r->remote_decode, e);
+  if (!rc)
+    rc = reqfield_bool(v, "do_remote_prefill", &r->remote_prefill, e);
+  if (!rc)
+    rc = reqfield_string(v, "remote_engine_id", &r->remote_engine, e);
+  if (!rc)
+    rc = reqfield_string(v, "remote_request_id", &r->remote_request, e);
+  if (!rc)
+    rc = reqfield_int(v, "remote_num_tokens", 0, &tokens, e);
+  r->remote_tokens = (uint32_t)(tokens < UINT32_MAX ? tokens : UINT32_MAX);
+  r->remote_prefill = r->remote_prefill && r->remote_engine && r->remote_request;
+  return rc;
+}
+
+static int read_n(struct genrequest *r, const struct value *body, struct apierror *e) {
+  int64_t n = 1;
+  double temperature = 1;
+  int rc = reqfield_int(body, "n", 1, &n, e);
+  (void)value_to_double(value_get(body, "temperature"), &temperature);
+  if (!rc && n > GENREQUEST_MAX_CHOICES)
+    rc = apierror_set(e, 400, "n", "n must be at most %d, got %lld.", GENREQUEST_MAX_CHOICES,
+                      (long long)n);
+  if (!rc && n > 1 && temperature < 1e-5)
+    rc = apierror_set(e, 400, "n", "n must be 1 when using greedy sampling, got %lld.",
+                      (long long)n);
+  if (!rc)
+    r->n = (uint32_t)n;
+  return rc;
+}
+
+static int read_options(struct genrequest *r, const struct value *body, struct apierror *e) {
+  int64_t interval = 1;
+  int rc = read_n(r, body, e);
+  if (!rc)
+    rc = read_stream(r, body, e);
+  if (!rc)
+    rc = refuse_logprobs(body, r->stream, e);
+  if (!rc)
+    rc = reqfield_int(body, "stream_interval", 1, &interval, e);
+  if (!rc)
+    rc = reqfield_bool(body, "return_token_ids", &r->return_token_ids, e);
+  if (!rc)
+    rc = reqfield_string(body, "request_id", &r->request_id, e);
+  if (!rc)
+    rc = read_salt(r, body, e);
+  if (!rc)
+    rc = read_transfer(r, body, e);
+  r->stream_interval = (uint32_t)(interval < INT32_MAX ? interval : INT32_MAX);
+  return rc;
+}
+
+/* ---- lengths ---- */
+
+/* What the request asks for; −1: all that the context leaves. */
+static int read_wanted(struct genrequest *r, const struct value *body, int64_t *wanted,
+                       struct apierror *e) {
+  bool alone = r->choices[0].echo != NULL; /* then 0 will do: the prompt is the answer */
+  *wanted = r->api == GEN_COMPLETION ? 16 : -1;
+  int rc = reqfield_int(body, "max_tokens", alone ? 0 : 1, wanted, e);
+  if (!rc && r->api == GEN_CHAT)
+    rc = reqfield_int(body, "max_completion_tokens", 1, wanted, e);
+  r->echo_alone = *wanted == 0;
+  if (*wanted == 0)
+    *wanted = 1; /* vLLM samples one, and shows it to nobody */
+  return rc;
+}
+
+static int set_limit(struct genchoice *c, int64_t wanted, bool gives_way, uint32_t longest,
+                     struct apierror *e) {
+  if (c->prompt_len >= longest)
     return apierror_set(e, 400, "input_tokens",
                         "This model's maximum context length is %u tokens. However, your request "
                         "has %u input tokens. Please reduce the length of the input messages.",
-                        longest, r->prompt_len);
-  int64_t wanted = r->api == GEN_COMPLETION ? 16 : -1;
-  int rc = genrequest_int(body, "max_tokens", 1, &wanted, e);
-  if (!rc && r->api == GEN_CHAT)
-    rc = genrequest_int(body, "max_completion_tokens", 1, &wanted, e);
-  if (rc)
-    return rc;
-  int64_t left = (int64_t)longest - r->prompt_len;
-  /* The completions default of 16 is no wish: it gives way to the context. */
-  if (r->api == GEN_COMPLETION && is_absent(value_get(body, "max_tokens")) && wanted > left)
+                        longest, c->prompt_len);
+  int64_t left = (int64_t)longest - c->prompt_len;
+  if (gives_way && wanted > left)
     wanted = left;
   if (wanted > left)
     return apierror_set(e, 400, "max_tokens",
                         "'max_tokens' or 'max_completion_tokens' is too large: %lld. This model's "
                         "maximum context length is %u tokens and your request has %u input tokens "
                         "(%lld > %u - %u).",
-                        (long long)wanted, longest, r->prompt_len, (long long)wanted, longest,
-                        r->prompt_len);
-  r->max_tokens = (uint32_t)(wanted < 0 ? left : wanted);
+                        (long long)wanted, longest, c->prompt_len, (long long)wanted, longest,
+                        c->prompt_len);
+  c->max_tokens = (uint32_t)(wanted < 0 ? left : wanted);
   return 0;
 }
 
-static int read_options(struct genrequest *r, const struct value *body, struct apierror *e) {
-  int64_t n = 1, interval = 1;
-  int rc = genrequest_int(body, "n", 1, &n, e);
-  if (!rc && n != 1)
-    rc = apierror_set(e, 400, "n", "n=%lld: this simulated replica gives one choice", (long long)n);
+static int settle(struct genrequest *r, const struct value *body, const struct genmodel *model,
+                  struct apierror *e) {
+  struct genanswer_ask ask;
+  int64_t wanted;
+  int rc = truncate(r, body, model, e);
   if (!rc)
-    rc = read_stream(r, body, e);
+    rc = read_wanted(r, body, &wanted, e);
   if (!rc)
-    rc = genrequest_int(body, "stream_interval", 1, &interval, e);
-  if (!rc)
-    rc = genrequest_bool(body, "return_token_ids", &r->return_token_ids, e);
-  if (!rc)
-    rc = get_string(body, "request_id", &r->request_id, e);
-  if (!rc)
-    rc = read_salt(r, body, e);
-  r->stream_interval = (uint32_t)(interval < INT32_MAX ? interval : INT32_MAX);
-  return rc;
-}
-
-/* ---- the answer ---- */
-
-/* Tokens after which the first `bytes` of the text are out. */
-static uint32_t tokens_for(const struct genrequest *r, size_t bytes) {
-  uint32_t n = 1;
-  while (n < r->output_len && r->shown[n - 1] < bytes)
-    n++;
-  return n;
-}
-
-/* Cuts the answer at the first place where a stop string ends after `min` tokens. */
-static int apply_stop(struct genrequest *r, const struct value *stop, uint32_t min,
-                      struct apierror *e) {
-  size_t n = stop->kind == VALUE_ARRAY ? value_count(stop) : 1;
-  for (size_t i = 0; i < n; i++) {
-    const struct value *s = stop->kind == VALUE_ARRAY ? value_at(stop, i) : stop;
-    if (s->kind != VALUE_STRING)
-      return apierror_set(e, 400, "stop", "stop should be a string or a list of strings");
-    size_t len = s->u.string.len;
-    if (!len)
-      return apierror_set(e, 400, "stop", "stop cannot contain an empty string.");
-    size_t after = min ? r->shown[(min < r->output_len ? min : r->output_len) - 1] : 0;
-    size_t from = after >= len ? after - len + 1 : 0, to = r->shown[r->output_len - 1];
-    if (from >= to)
-      continue;
-    const char *hit = memmem(r->text + from, to - from, s->u.string.data, len);
-    if (!hit)
-      continue;
-    r->visible = (uint32_t)(hit - r->text);
-    r->output_len = tokens_for(r, r->visible + len);
-    r->finish = "stop";
-    mem_free(r->stop);
-    r->stop = mem_strndup(s->u.string.data, len);
+    rc = genanswer_read(body, &ask, e);
+  /* The completions default of 16 is no wish: it gives way to the context. */
+  bool gives_way = r->api == GEN_COMPLETION && reqfield_absent(value_get(body, "max_tokens"));
+  for (uint32_t i = 0; !rc && i < r->n_choices; i++) {
+    rc = set_limit(&r->choices[i], wanted, gives_way, model->max_model_len, e);
+    if (!rc)
+      rc = genanswer_settle(&r->choices[i], r->api, i % r->n, &ask, model, e);
+    if (!rc && r->echo_alone)
+      r->choices[i].visible = 0;
   }
-  return 0;
-}
-
-/* With `bytes` a token is a byte of the text. */
-static void say_bytes(struct genrequest *r, uint64_t key, uint32_t n) {
-  r->output_len = n;
-  r->text = mem_alloc(n + 1u);
-  r->output = mem_calloc(n, sizeof *r->output);
-  r->shown = mem_calloc(n, sizeof *r->shown);
-  babble_text(key, r->text, n);
-  r->text[n] = '\0';
-  for (uint32_t i = 0; i < n; i++) {
-    r->output[i] = (unsigned char)r->text[i];
-    r->shown[i] = i + 1;
-  }
-}
-
-static bool ends_with(const struct genrequest *r, const struct tokens_list *tail) {
-  return tail->n && r->prompt_len >= tail->n &&
-         memcmp(r->tokens + r->prompt_len - tail->n, tail->ids, tail->n * sizeof *tail->ids) == 0;
-}
-
-/* Returns whether the model ended it by itself. */
-static bool say_words(struct genrequest *r, const struct speech *s, struct speech_ask *ask) {
-  struct speech_answer a;
-  bool chat = r->api == GEN_CHAT;
-  ask->header = s->header.n && (chat || ends_with(r, &s->opening));
-  ask->show_header = !chat;
-  speech_say(s, ask, &a);
-  r->output_len = a.n;
-  r->output = a.ids;
-  r->shown = a.shown;
-  r->text = a.text;
-  r->hidden = a.hidden;
-  r->thought = a.thought;
-  return a.ended;
-}
-
-static int settle_answer(struct genrequest *r, const struct value *body,
-                         const struct genmodel *model, struct apierror *e) {
-  bool ignore_eos = false, skip_special = true;
-  int64_t min = 0, seed = 0;
-  int rc = genrequest_bool(body, "ignore_eos", &ignore_eos, e);
-  if (!rc)
-    rc = genrequest_bool(body, "skip_special_tokens", &skip_special, e);
-  if (!rc)
-    rc = genrequest_int(body, "min_tokens", 0, &min, e);
-  if (!rc)
-    rc = genrequest_int(body, "seed", INT64_MIN, &seed, e);
-  if (!rc && min > r->max_tokens)
-    rc = apierror_set(e, 400, "min_tokens",
-                      "min_tokens must be less than or equal to max_tokens=%u, got %lld.",
-                      r->max_tokens, (long long)min);
-  if (rc)
-    return rc;
-  uint64_t key = babble_key(r->tokens, r->prompt_len, model->seed ^ (uint64_t)seed);
-  uint32_t think = model->speech && model->speech->think.n ? model->reasoning_tokens : 0;
-  int64_t natural = babble_length(key) + think;
-  int64_t least = min + (model->speech && model->speech->has_eos); /* the end counts as a token */
-  if (natural < least)
-    natural = least;
-  bool stops = !ignore_eos && natural <= r->max_tokens;
-  struct speech_ask ask = {.key = key,
-                           .natural = (uint32_t)natural,
-                           .most = r->max_tokens,
-                           .ends = stops,
-                           .think = think,
-                           .show_special = !skip_special};
-  if (model->speech)
-    stops = say_words(r, model->speech, &ask);
-  else
-    say_bytes(r, key, stops ? (uint32_t)natural : r->max_tokens);
-  r->finish = stops ? "stop" : "length";
-  r->visible = r->shown[r->output_len - 1];
-  const struct value *stop = value_get(body, "stop");
-  if (!is_absent(stop))
-    rc = apply_stop(r, stop, (uint32_t)min, e);
-  r->tokens = mem_resize(r->tokens, (size_t)r->prompt_len + r->output_len, sizeof *r->tokens);
   return rc;
 }
 
 int genrequest_parse(enum gen_api api, const char *body, size_t len, const struct genmodel *model,
                      struct genrequest *out, struct apierror *e) {
-  *out = (struct genrequest){.api = api, .stream_interval = 1};
+  *out = (struct genrequest){.api = api, .stream_interval = 1, .n = 1};
   struct value v;
-  int rc = genrequest_object(body, len, &v, e);
+  int rc = reqfield_object(body, len, &v, e);
   if (rc)
     return rc;
-  rc = genrequest_check_model(&v, model, e);
+  rc = reqfield_model(&v, model, e);
   if (!rc)
     rc = refuse_unsupported(&v, e);
   if (!rc)
+    rc = check_sampling(&v, e);
+  if (!rc)
     rc = read_options(out, &v, e);
   if (!rc)
-    rc = api == GEN_CHAT ? read_messages(out, &v, model, e) : read_prompt(out, &v, model, e);
+    rc = api == GEN_CHAT ? read_messages(out, &v, model, e) : read_prompts(out, &v, model, e);
   if (!rc)
-    rc = read_limit(out, &v, model, e);
-  if (!rc)
-    rc = settle_answer(out, &v, model, e);
+    rc = settle(out, &v, model, e);
   value_free(&v);
   if (rc)
     genrequest_free(out);
@@ -383,12 +388,34 @@ int genrequest_parse(enum gen_api api, const char *body, size_t len, const struc
 }
 
 void genrequest_free(struct genrequest *r) {
-  mem_free(r->tokens);
-  mem_free(r->output);
-  mem_free(r->shown);
-  mem_free(r->text);
-  mem_free(r->stop);
+  for (uint32_t i = 0; i < r->n_choices; i++) {
+    struct genchoice *c = &r->choices[i];
+    mem_free(c->tokens);
+    mem_free(c->output);
+    mem_free(c->shown);
+    mem_free(c->text);
+    mem_free(c->stop);
+    mem_free(c->echo);
+  }
+  mem_free(r->choices);
   mem_free(r->salt);
   mem_free(r->request_id);
+  mem_free(r->remote_engine);
+  mem_free(r->remote_request);
   *r = (struct genrequest){0};
+}
+
+void genrequest_cut(struct genchoice *c, uint32_t n, const char *finish) {
+  c->output_len = n;
+  c->visible = n && c->visible ? (c->shown[n - 1] < c->visible ? c->shown[n - 1] : c->visible) : 0;
+  c->finish = finish;
+  mem_free(c->stop);
+  c->stop = NULL;
+}
+
+uint32_t genrequest_prompt_tokens(const struct genrequest *r) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < r->n_choices; i += r->n)
+    n += r->choices[i].prompt_len;
+  return n;
 }

@@ -1,21 +1,20 @@
 /* genrequest.h: the body of POST /v1/chat/completions and /v1/completions, read and checked.
  *
  * Fields and defaults as vLLM has them (facts/interfaces.md §1.1, §1.2); unknown fields are
- * accepted, fields whose effect a simulated replica cannot give are refused by name. What the model
- * will say is settled here too: the answer depends on the prompt, the fleet's seed and the
- * request's `seed` alone (temperature and the like change nothing), ends by itself after about
- * babble_length tokens (exactly that with `bytes`) unless ignore_eos, at a stop string, or at
- * max_tokens. */
+ * accepted, fields whose effect a simulated replica cannot give are refused by name. A request has
+ * one choice for each of its prompts (chat: one), times `n`, as vLLM numbers them; each is a
+ * request of its own to the engine. What the model will say is settled here too (genanswer.h). */
 #ifndef SIM_GENREQUEST_H
 #define SIM_GENREQUEST_H
 
-#include "sim/apierror.h"
-#include "sim/genmodel.h"
+#include "sim/reqfield.h"
 
 enum gen_api { GEN_CHAT, GEN_COMPLETION };
 
-struct genrequest {
-  enum gen_api api;
+/* Choices of one request: more are refused. */
+#define GENREQUEST_MAX_CHOICES 256
+
+struct genchoice {
   uint32_t *tokens; /* the prompt, and room for output_len more */
   uint32_t prompt_len;
   uint32_t max_tokens; /* asked for, or what the context leaves */
@@ -26,12 +25,26 @@ struct genrequest {
   uint32_t visible;   /* bytes of text that are shown at the end: less when a stop string ends it */
   uint32_t hidden;    /* leading output tokens that no event is made for (speech.h) */
   uint32_t thought;   /* leading bytes of text that are reasoning, of chat */
-  const char *finish; /* "stop" or "length" */
+  const char *finish; /* "stop", "length" or "abort"; static */
   char *stop;         /* the stop string that ends it; NULL */
+  char *echo;         /* the prompt's text, which the answer begins with (`echo`); NULL */
+  size_t echo_len;
+};
+
+struct genrequest {
+  enum gen_api api;
+  struct genchoice *choices; /* number i: prompt i / n */
+  uint32_t n_choices, n;     /* n: choices a prompt */
   bool stream, include_usage, continuous_usage, return_token_ids;
+  bool echo_alone;          /* echo with max_tokens 0: nothing but the prompt is shown */
   uint32_t stream_interval; /* tokens per event, >= 1 */
   char *salt;               /* NULL or not empty */
   char *request_id;         /* of the body; NULL when absent */
+  /* kv_transfer_params: the prefill leg of a pair (do_remote_decode); the decode leg
+   * (do_remote_prefill), which names where so many leading tokens have KV. */
+  bool remote_decode, remote_prefill;
+  char *remote_engine, *remote_request; /* of the decode leg */
+  uint32_t remote_tokens;
 };
 
 /* Reads a body. Returns 0, or ERR_INVALID with *e as vLLM would answer (400 naming the field, 404
@@ -40,23 +53,9 @@ NODISCARD int genrequest_parse(enum gen_api api, const char *body, size_t len,
                                const struct genmodel *model, struct genrequest *out,
                                struct apierror *e);
 void genrequest_free(struct genrequest *r);
-
-/* ---- shared with the other endpoints that read JSON ---- */
-
-/* The body as an object; 400 otherwise. Free with value_free. */
-NODISCARD int genrequest_object(const char *body, size_t len, struct value *out,
-                                struct apierror *e);
-/* 404 when the body names a model that is not served (absent or null: fine). */
-NODISCARD int genrequest_check_model(const struct value *body, const struct genmodel *model,
-                                     struct apierror *e);
-/* Optional fields; absent and null leave *out alone. */
-NODISCARD int genrequest_bool(const struct value *body, const char *name, bool *out,
-                              struct apierror *e);
-NODISCARD int genrequest_int(const struct value *body, const char *name, int64_t least,
-                             int64_t *out, struct apierror *e);
-/* A list of token ids below the vocabulary's size; *out is allocated, mem_free it. */
-NODISCARD int genrequest_tokens(const struct value *list, const char *name,
-                                const struct genmodel *model, uint32_t **out, uint32_t *n,
-                                struct apierror *e);
+/* Ends a choice after the first n of its output tokens, for `finish` (static). */
+void genrequest_cut(struct genchoice *c, uint32_t n, const char *finish);
+/* Tokens of all prompts, each counted once, as usage has them. */
+uint32_t genrequest_prompt_tokens(const struct genrequest *r);
 
 #endif

@@ -16,6 +16,8 @@ static const double request_edges[] = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,  
 static const double iteration_edges[] = {1,   8,    16,   32,   64,   128,  256,
                                          512, 1024, 2048, 4096, 8192, 16384};
 
+static const double n_edges[] = {1, 2, 5, 10, 20};
+
 struct hist_spec {
   const char *name, *help;
   const double *edges; /* NULL = the 1-2-5 series */
@@ -49,6 +51,11 @@ static const struct hist_spec hist_specs[METER_HISTS] = {
                                  NULL, 0},
     [METER_MAX_TOKENS] = {"vllm:request_params_max_tokens", "The max_tokens of a request.", NULL,
                           0},
+    [METER_MAX_GENERATION] = {"vllm:request_max_num_generation_tokens",
+                              "Output tokens of a request's longest choice.", NULL, 0},
+    [METER_PREFILL_COMPUTED] = {"vllm:request_prefill_kv_computed_tokens",
+                                "Prompt tokens of a request that were not cached.", NULL, 0},
+    [METER_PARAMS_N] = {"vllm:request_params_n", "The n of a request.", EDGES(n_edges)},
 };
 
 /* 1, 2, 5, 10, 20, 50 … up to `longest`; allocated. */
@@ -206,24 +213,30 @@ static void put_cache_config(struct writer *w, const struct meters_now *now) {
              now->block_size, now->prefix_caching ? "True" : "False", now->num_blocks);
 }
 
-static void put_engine(struct writer *w, const struct meters *m, const struct meters_now *now) {
-  static const char *const reasons[METER_FINISHES] = {
-      "finished_reason=\"stop\",", "finished_reason=\"length\",", "finished_reason=\"abort\",",
-      "finished_reason=\"error\","};
-  static const char *const sources[] = {",source=\"local_compute\"", ",source=\"local_cache_hit\"",
-                                        ",source=\"external_kv_transfer\""};
+static void put_gauges(struct writer *w, const struct meters_now *now) {
+  static const char *const reasons[] = {",reason=\"capacity\"", ",reason=\"deferred\""};
+  static const char *const states[] = {",sleep_state=\"awake\"",
+                                       ",sleep_state=\"weights_offloaded\"",
+                                       ",sleep_state=\"discard_all\""};
+  static const char by_reason[] = "vllm:num_requests_waiting_by_reason";
+  static const char sleep[] = "vllm:engine_sleep_state";
   put_gauge(w, "vllm:num_requests_running", "Requests that run, as of the last step.",
             now->running);
   put_gauge(w, "vllm:num_requests_waiting", "Requests that wait, as of the last step.",
             now->waiting);
-  static const char *const waits[] = {",reason=\"capacity\"", ",reason=\"deferred\""};
   const uint64_t waiting[] = {now->waiting - now->loading, now->loading};
-  put_head(w, "vllm:num_requests_waiting_by_reason", "", "gauge",
+  put_head(w, by_reason, "", "gauge",
            "Requests that wait: for blocks, slots or budget; for KV to be loaded.");
-  for (size_t i = 0; i < ARRAY_LEN(waits); i++)
-    put_sample(w, "vllm:num_requests_waiting_by_reason", "", "", waits[i], (double)waiting[i]);
+  for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+    put_sample(w, by_reason, "", "", reasons[i], (double)waiting[i]);
+  put_head(w, sleep, "", "gauge", "1 for the state that the engine is in.");
+  for (int i = 0; i < (int)ARRAY_LEN(states); i++)
+    put_sample(w, sleep, "", "", states[i], i == now->asleep);
   put_gauge(w, "vllm:kv_cache_usage_perc", "Part of the KV blocks in use, 0 to 1.", now->kv_usage);
   put_cache_config(w, now);
+}
+
+static void put_caches(struct writer *w, const struct meters_now *now) {
   put_counter(w, "vllm:prefix_cache_queries", "Prompt tokens looked up in the prefix cache.",
               now->prefix_queries);
   put_counter(w, "vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache.",
@@ -232,7 +245,15 @@ static void put_engine(struct writer *w, const struct meters *m, const struct me
               "Prompt tokens looked up behind the prefix cache.", now->external_queries);
   put_counter(w, "vllm:external_prefix_cache_hits", "Prompt tokens loaded from behind it.",
               now->external_hits);
+  put_counter(w, "vllm:mm_cache_queries", "Images and the like looked up.", 0);
+  put_counter(w, "vllm:mm_cache_hits", "Images and the like found.", 0);
+}
+
+static void put_tokens(struct writer *w, const struct meters *m, const struct meters_now *now) {
+  static const char *const sources[] = {",source=\"local_compute\"", ",source=\"local_cache_hit\"",
+                                        ",source=\"external_kv_transfer\""};
   put_counter(w, "vllm:num_preemptions", "Preempted requests.", now->preemptions);
+  put_counter(w, "vllm:corrupted_requests", "Requests whose logits had NaNs.", 0);
   put_counter(w, "vllm:prompt_tokens", "Prompt tokens of requests with a first token.",
               m->prompt_tokens);
   const uint64_t by_source[] = {m->prompt_tokens - m->cached_tokens,
@@ -244,6 +265,15 @@ static void put_engine(struct writer *w, const struct meters *m, const struct me
   put_counter(w, "vllm:prompt_tokens_recomputed",
               "Prompt tokens computed although their KV had been loaded.", now->recomputed);
   put_counter(w, "vllm:generation_tokens", "Output tokens.", m->generation_tokens);
+}
+
+static void put_engine(struct writer *w, const struct meters *m, const struct meters_now *now) {
+  static const char *const reasons[METER_FINISHES] = {
+      "finished_reason=\"stop\",", "finished_reason=\"length\",", "finished_reason=\"abort\",",
+      "finished_reason=\"error\",", "finished_reason=\"repetition\","};
+  put_gauges(w, now);
+  put_caches(w, now);
+  put_tokens(w, m, now);
   put_counters(w, "vllm:request_success", "Ended requests by reason.", reasons, NULL, m->finished,
                METER_FINISHES);
 }

@@ -2,7 +2,9 @@
  *
  * Names, types, labels and bucket edges are vLLM's (facts/interfaces.md §2.1); the text is what
  * prometheus_client prints: labels sorted, floats with a point, `_total` and a `_created` gauge for
- * counters, `_created` for histograms. Help texts are our own. */
+ * counters, `_created` for histograms. Help texts are our own. What a simulated replica has none of
+ * (an external cache, images, NaNs) is there with 0; what vLLM shows on request only
+ * (lora_requests_info, kv_block_*) is not. */
 #ifndef SIM_METERS_H
 #define SIM_METERS_H
 
@@ -21,10 +23,20 @@ enum meter_hist {
   METER_PROMPT_TOKENS,
   METER_GENERATION_TOKENS,
   METER_MAX_TOKENS,
+  METER_MAX_GENERATION,   /* of the longest choice of a request */
+  METER_PREFILL_COMPUTED, /* prompt tokens that were not cached */
+  METER_PARAMS_N,
   METER_HISTS
 };
 
-enum meter_finish { METER_STOP, METER_LENGTH, METER_ABORT, METER_ERROR, METER_FINISHES };
+enum meter_finish {
+  METER_STOP,
+  METER_LENGTH,
+  METER_ABORT,
+  METER_ERROR,
+  METER_REPETITION,
+  METER_FINISHES
+};
 
 struct meter_edges {
   const double *edges;
@@ -60,6 +72,7 @@ struct meters_now {
   double kv_usage;           /* 0..1 */
   uint32_t block_size, num_blocks;
   bool prefix_caching;
+  int asleep; /* the level; 0 = awake */
   uint64_t prefix_queries, prefix_hits, external_queries, external_hits, recomputed, preemptions;
 };
 /* Appends the exposition text 0.0.4. */

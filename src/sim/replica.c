@@ -142,14 +142,16 @@ static void count_first(struct replica *r, const struct replica_seq *seq) {
 
 static void count_finished(struct replica *r, const struct replica_seq *seq) {
   struct meters *m = &r->meters;
-  uint32_t n = seq->engine.num_output;
+  uint32_t n = seq->engine.num_output, prompt = seq->engine.prompt_len;
+  int64_t cached = seq->engine.num_cached;
   m->finished[seq->finish]++;
   meters_observe(m, METER_E2E, seconds(seq->received_ns, seq->last_ns));
   meters_observe(m, METER_QUEUE, seconds(seq->queued_ns, seq->scheduled_ns));
   meters_observe(m, METER_INFERENCE, seconds(seq->scheduled_ns, seq->last_ns));
   meters_observe(m, METER_PREFILL, seconds(seq->scheduled_ns, seq->first_ns));
   meters_observe(m, METER_DECODE, seconds(seq->first_ns, seq->last_ns));
-  meters_observe(m, METER_PROMPT_TOKENS, seq->engine.prompt_len);
+  meters_observe(m, METER_PROMPT_TOKENS, prompt);
+  meters_observe(m, METER_PREFILL_COMPUTED, prompt - (cached > 0 ? (double)cached : 0));
   meters_observe(m, METER_GENERATION_TOKENS, n);
   meters_observe(m, METER_MAX_TOKENS, seq->max_tokens);
   if (n > 1)
@@ -224,10 +226,17 @@ void replica_gauges(const struct replica *r, uint32_t *running, uint32_t *waitin
   *usage = r->now.usage;
 }
 
-void replica_write_metrics(const struct replica *r, const char *model, struct buf *out) {
+void replica_count_request(struct replica *r, uint32_t n, uint32_t longest) {
+  meters_observe(&r->meters, METER_PARAMS_N, n);
+  meters_observe(&r->meters, METER_MAX_GENERATION, longest);
+}
+
+void replica_write_metrics(const struct replica *r, const struct replica_state *state,
+                           struct buf *out) {
   struct engine_totals t;
   engine_get_totals(r->engine, &t);
-  struct meters_now now = {.model = model,
+  struct meters_now now = {.model = state->model,
+                           .asleep = state->asleep,
                            .running = r->now.running,
                            .waiting = r->now.waiting,
                            .loading = r->now.loading,

@@ -64,7 +64,14 @@ bool replica_release_hold(struct replica *r, uint64_t hold_id);
 
 /* For /metrics and the admin port. */
 struct engine *replica_engine(struct replica *r);
-void replica_write_metrics(const struct replica *r, const char *model, struct buf *out);
+struct replica_state { /* what /metrics says and the replica does not know */
+  const char *model;
+  int asleep; /* the level; 0 = awake */
+};
+void replica_write_metrics(const struct replica *r, const struct replica_state *state,
+                           struct buf *out);
+/* A request with all of its choices has ended: its n, and the output tokens of the longest. */
+void replica_count_request(struct replica *r, uint32_t n, uint32_t longest);
 /* Running and waiting as vLLM publishes them: as of the end of the last step. */
 void replica_gauges(const struct replica *r, uint32_t *running, uint32_t *waiting, double *usage);
 

@@ -1,34 +1,82 @@
-/* reply.h: the bytes of an answer: vLLM's chat and completions replies, streamed and whole.
+/* reply.h: the bytes of an answer: streamed events and whole replies, in the form of one server.
  *
- * Shapes, key order and what is left out follow facts/interfaces.md §1 and fixtures/sse (01 to 03):
- * unset fields are omitted in events, null in whole replies; prompt_tokens_details is there only on
- * a cache hit. Pure: bytes in a buffer, no sockets. */
+ * Pure: bytes in buffers, no sockets. A form (struct reply_form) is one server's way with one API;
+ * vLLM's for chat and completions is in reply_vllm.c. Source of shapes, key order and what is left
+ * out: facts/interfaces.md §1, §9 and fixtures/sse. */
 #ifndef SIM_REPLY_H
 #define SIM_REPLY_H
 
+#include "sim/events.h"
 #include "sim/genrequest.h"
 
-struct reply {
-  const struct genrequest *request; /* borrowed, outlives the reply */
-  struct buf head; /* `{"id":…,"model":…,"choices":[`: what all events begin with */
+struct reply;
+
+/* What the engine did for the request, as far as it is known when an event is made. */
+struct reply_facts {
+  uint32_t cached;     /* prompt tokens that were not computed */
+  uint32_t completion; /* tokens sampled, of all choices */
 };
 
-/* `id` is the whole response id ("chatcmpl-…"), `created_s` Unix seconds. */
-void reply_init(struct reply *r, const struct genrequest *request, const char *model,
-                const char *id, uint64_t created_s);
+/* One server's form. Functions append whole events to `out`; each may be called when it has nothing
+ * to say. In this order: begin, first, tokens…, end. */
+struct reply_form {
+  const char *name;
+  /* The request was accepted; NULL: nothing is said then. */
+  void (*begin)(struct reply *r, struct events *out);
+  /* The engine's first output for any choice is there; its tokens follow. NULL: nothing. */
+  void (*first)(struct reply *r, const struct reply_facts *f, struct events *out);
+  /* Output tokens from..to−1 of a choice; `last`: with the finish reason. from == to only when
+   * `last`. */
+  void (*tokens)(struct reply *r, uint32_t choice, uint32_t from, uint32_t to, bool last,
+                 const struct reply_facts *f, struct events *out);
+  /* All choices are finished: usage, end marker. */
+  void (*end)(struct reply *r, const struct reply_facts *f, struct events *out);
+  /* The engine failed in mid-stream: everything to the end. */
+  void (*error)(struct reply *r, const struct apierror *e, struct events *out);
+  /* The whole reply as one JSON object. */
+  void (*whole)(struct reply *r, const struct reply_facts *f, struct buf *out);
+};
+
+extern const struct reply_form reply_vllm;
+
+struct reply_options {
+  const struct reply_form *form;
+  const char *model;
+  const char *id;     /* the whole response id ("chatcmpl-…") */
+  uint64_t created_s; /* Unix seconds */
+  bool no_cached;     /* usage never says how many tokens were cached */
+  bool hide;          /* fault no_output: no content */
+  bool no_usage;      /* fault no_usage */
+};
+
+struct reply {
+  struct reply_options o;
+  const struct genrequest *request; /* borrowed, outlives the reply, as do the strings of `o` */
+  struct buf head; /* `{"id":…,"model":…,"choices":[`: what all events begin with */
+  char *transfer;  /* kv_transfer_params of the whole reply as JSON; NULL = null. reply_free's */
+};
+
+void reply_init(struct reply *r, const struct genrequest *request, const struct reply_options *o);
 void reply_free(struct reply *r);
 
-/* The events, each "data: …\n\n", appended to out. */
-void reply_role(const struct reply *r, struct buf *out); /* chat only */
-/* Output tokens from..to−1 as one event; `last` adds the finish reason. `hide` leaves the text out
- * (fault no_output). */
-void reply_delta(const struct reply *r, uint32_t from, uint32_t to, bool last, bool hide,
-                 struct buf *out);
-void reply_usage(const struct reply *r, uint32_t cached, uint32_t completion, struct buf *out);
-void reply_error(const struct apierror *e, struct buf *out);
-void reply_done(struct buf *out);
+/* ---- for forms ---- */
 
-/* The whole reply as one JSON object. `usage` false leaves the object out (fault no_usage). */
-void reply_whole(const struct reply *r, uint32_t cached, bool usage, bool hide, struct buf *out);
+/* A list of numbers. */
+void reply_put_ids(const uint32_t *ids, size_t n, struct buf *out);
+/* "key": and the text as a JSON string. */
+void reply_put_string(const char *key, const char *text, struct buf *out);
+/* Bytes of the choice's text that are out after n tokens. */
+uint32_t reply_shown(const struct genchoice *c, uint32_t n);
+/* Bytes start..end of the text less what is not of its kind, as a JSON string: thoughts, or the
+ * answer (with an echoed prompt in front of its first part). */
+void reply_put_part(const struct genchoice *c, uint32_t start, uint32_t end, bool thoughts,
+                    struct buf *out);
+/* Whether anything of that kind lies there. */
+bool reply_has_part(const struct genchoice *c, uint32_t start, uint32_t end, bool thoughts);
+/* Tokens that are reasoning, of all choices. */
+uint32_t reply_reasoning_tokens(const struct genrequest *q);
+
+/* What an error looks like when no request was read: vLLM's event and end marker. */
+void reply_error_event(const struct apierror *e, struct events *out);
 
 #endif

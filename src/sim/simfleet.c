@@ -16,6 +16,12 @@ static void on_flush(struct loop_timer *timer) {
   loop_timer_set(f->loop, &f->flush_timer, loop_now(f->loop) + FLUSH_NS);
 }
 
+/* Who answers to a remote_engine_id, and still runs. */
+static struct simhost *find_engine(void *user, const char *id) {
+  const struct simfleet *f = user;
+  return simfleet_find(f, id);
+}
+
 static int start_hosts(struct simfleet *f, const struct simfleet_options *o, struct err *err) {
   f->hosts = mem_calloc(o->n_replicas, sizeof *f->hosts);
   for (size_t i = 0; i < o->n_replicas; i++) {
@@ -30,6 +36,9 @@ static int start_hosts(struct simfleet *f, const struct simfleet_options *o, str
         .profile = &f->config.time,
         .truth = f->truth,
         .seed = f->seed + i * UINT64_C(0xd1342543de82ef95),
+        .flags = o->flags,
+        .find = find_engine,
+        .user = f,
     };
     int rc = simhost_start(f->loop, &host, &f->hosts[i], err);
     if (rc)

@@ -22,6 +22,7 @@ struct simfleet_options {
   struct simconfig config;      /* copied */
   const char *truth;            /* path of the truth log; NULL = none */
   uint64_t seed;
+  struct simhost_flags flags;
 };
 
 struct simfleet {

@@ -6,7 +6,9 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "sim/endpoints.h"
 #include "sim/generation.h"
+#include "sim/transfer.h"
 
 static void on_request(void *user, struct httpd_request *req) {
   struct simhost *h = user;
@@ -31,6 +33,8 @@ void simhost_kick(struct simhost *h) {
 static void on_step_begin(struct loop_task *task) {
   struct simhost *h = CONTAINER_OF(task, struct simhost, step_task);
   uint64_t due;
+  if (h->asleep)
+    return;
   if (!replica_begin(h->replica, loop_now(h->loop), &due))
     due = replica_wake_ns(h->replica);
   if (due)
@@ -44,6 +48,21 @@ static void on_step_end(struct loop_timer *timer) {
   if (replica_in_step(h->replica)) /* else a load is complete */
     replica_end(h->replica, loop_now(h->loop));
   loop_ready(h->loop, &h->step_task);
+}
+
+/* ---- sleep ---- */
+
+void simhost_sleep(struct simhost *h, int level, bool keep) {
+  h->asleep = SIMHOST_WEIGHTS | SIMHOST_KV_CACHE;
+  h->discarded = level == 2;
+  if (!keep)
+    generation_abort_all(h);
+  replica_reset_cache(h->replica, true);
+}
+
+void simhost_wake(struct simhost *h, unsigned what) {
+  h->asleep &= ~what;
+  simhost_kick(h);
 }
 
 /* ---- start and stop ---- */
@@ -65,11 +84,15 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
   h->model = o->model;
   h->truth = o->truth;
   h->seed = o->seed;
+  h->flags = o->flags;
+  transfer_init(h, o->find, o->user);
   h->overhead_ns = o->profile->request_overhead_ns;
   snprintf(h->id, sizeof h->id, "%s", o->id);
   snprintf(h->header, sizeof h->header, "x-inference-pod: %s\r\n", h->id);
   faults_init(&h->faults, o->seed);
   buf_init(&h->scratch, BUF_MAX_OWN);
+  buf_init(&h->page, BUF_MAX_OWN);
+  events_init(&h->events);
   loop_timer_init(&h->step_timer, on_step_end);
   loop_timer_init(&h->refuse_timer, on_refuse_over);
   h->step_task.run = on_step_begin;
@@ -81,6 +104,8 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
   if (rc) {
     replica_delete(h->replica);
     faults_free(&h->faults);
+    events_free(&h->events);
+    transfer_free(h);
     mem_free(h);
     return rc;
   }
@@ -97,9 +122,12 @@ void simhost_stop(struct simhost *h) {
   assert(!h->open);
   loop_timer_clear(h->loop, &h->refuse_timer);
   loop_unready(h->loop, &h->step_task);
+  transfer_free(h);
   replica_delete(h->replica);
   faults_free(&h->faults);
   buf_free(&h->scratch);
+  buf_free(&h->page);
+  events_free(&h->events);
   mem_free(h);
 }
 

@@ -3,18 +3,39 @@
  * Endpoints, as vLLM has them (facts/interfaces.md §1): POST /v1/chat/completions and
  * /v1/completions (generation.c), GET /v1/models, /health, /ping, /version, /metrics, POST
  * /tokenize, /detokenize, /v1/chat/completions/render, /v1/completions/render (textapi.c),
- * /reset_prefix_cache (endpoints.c). Every answer has `x-inference-pod:
+ * /reset_prefix_cache, /sleep, /wake_up and the like (devapi.c). Every answer has `x-inference-pod:
  * ID`. */
 #ifndef SIM_SIMHOST_H
 #define SIM_SIMHOST_H
 
 #include "io/httpd.h"
+#include "sim/events.h"
 #include "sim/faults.h"
 #include "sim/genrequest.h"
 #include "sim/replica.h"
 #include "sim/truth.h"
 
 struct generation;
+
+/* KV that prefill legs left here, to be fetched by the decode leg (transfer.h). */
+struct transfers {
+  struct transfer_hold *holds; /* the oldest first */
+  size_t n, cap;
+  struct loop_timer timer; /* the oldest one's end */
+  /* The replica that a client names as remote_engine_id; NULL: there is none. */
+  struct simhost *(*find)(void *user, const char *id);
+  void *user;
+};
+
+/* How the server was started: vLLM's options by their names. */
+struct simhost_flags {
+  bool request_id_headers; /* --enable-request-id-headers: X-Request-Id is sent back */
+  bool force_usage;        /* --enable-force-include-usage: as if every stream asked for it */
+  bool no_cached;          /* without --enable-prompt-tokens-details: cached_tokens never */
+};
+
+/* What is gone while the engine sleeps; nothing: it is awake. */
+enum simhost_asleep { SIMHOST_WEIGHTS = 1, SIMHOST_KV_CACHE = 2 };
 
 struct simhost {
   char id[32];
@@ -32,7 +53,13 @@ struct simhost {
   uint64_t seed;        /* of response ids */
   uint64_t overhead_ns; /* before a request enters the engine */
   struct generation *open;
-  struct buf scratch; /* an event or a body while it is put together */
+  struct simhost_flags flags;
+  struct buf scratch;   /* a body while it is put together */
+  struct buf page;      /* the same of an endpoint, which may make answers to others as well */
+  struct events events; /* the same of a stream */
+  struct transfers transfers;
+  unsigned asleep; /* enum simhost_asleep; no step begins while it is not 0 */
+  bool discarded;  /* asleep on level 2: the weights are not in memory either */
   /* The step loop. */
   struct loop_timer step_timer, refuse_timer;
   struct loop_task step_task;
@@ -47,6 +74,9 @@ struct simhost_options {
   const struct steptime_profile *profile;
   struct truth *truth; /* borrowed; NULL = none */
   uint64_t seed;
+  struct simhost_flags flags;
+  struct simhost *(*find)(void *user, const char *id); /* see struct transfers; may be NULL */
+  void *user;
 };
 
 /* Opens the port and takes requests from the loop's next turn on. */
@@ -59,12 +89,12 @@ void simhost_stop(struct simhost *h);
 void simhost_add_fault(struct simhost *h, const struct fault *f);
 NODISCARD int simhost_clear_faults(struct simhost *h, struct err *err);
 
+/* Level 1 or 2. `keep`: what runs starts anew after the waking; else it ends as "abort" now. */
+void simhost_sleep(struct simhost *h, int level, bool keep);
+/* What comes back: enum simhost_asleep. The engine goes on when nothing is missing. */
+void simhost_wake(struct simhost *h, unsigned what);
+
 /* Something was added to the engine, or may now go on. */
 void simhost_kick(struct simhost *h);
-
-/* ---- endpoints.c ---- */
-
-/* Answers whatever is not a generation request, faults included. */
-void endpoints_answer(struct simhost *h, struct httpd_request *req);
 
 #endif

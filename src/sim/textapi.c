@@ -5,16 +5,8 @@
 
 #include "base/mem.h"
 #include "sim/genprompt.h"
+#include "sim/reply.h"
 #include "text/json.h"
-
-static void put_ids(const uint32_t *ids, size_t n, struct buf *out) {
-  buf_putc(out, '[');
-  for (size_t i = 0; i < n; i++) {
-    buf_puts(out, i ? "," : "");
-    buf_put_uint(out, ids[i]);
-  }
-  buf_putc(out, ']');
-}
 
 /* ---- /tokenize ---- */
 
@@ -38,7 +30,7 @@ static void put_token_text(const struct genmodel *model, uint32_t id, struct buf
 static void put_tokens(const struct genmodel *model, const struct tokens_list *ids, bool strings,
                        struct buf *out) {
   buf_printf(out, "{\"count\":%zu,\"max_model_len\":%u,\"tokens\":", ids->n, model->max_model_len);
-  put_ids(ids->ids, ids->n, out);
+  reply_put_ids(ids->ids, ids->n, out);
   buf_puts(out, strings ? ",\"token_strs\":[" : ",\"token_strs\":null}");
   for (size_t i = 0; strings && i < ids->n; i++) {
     buf_puts(out, i ? "," : "");
@@ -52,9 +44,9 @@ int textapi_tokenize(const struct genmodel *model, const struct value *body, str
   bool strings = false;
   const struct value *prompt = value_get(body, "prompt");
   struct tokens_list ids = {0};
-  int rc = genrequest_check_model(body, model, e);
+  int rc = reqfield_model(body, model, e);
   if (!rc)
-    rc = genrequest_bool(body, "return_token_strs", &strings, e);
+    rc = reqfield_bool(body, "return_token_strs", &strings, e);
   if (rc)
     return rc;
   if (value_get(body, "messages"))
@@ -75,12 +67,12 @@ int textapi_detokenize(const struct genmodel *model, const struct value *body, s
                        struct apierror *e) {
   const struct value *list = value_get(body, "tokens");
   uint32_t *ids = NULL, n = 0;
-  int rc = genrequest_check_model(body, model, e);
+  int rc = reqfield_model(body, model, e);
   if (rc)
     return rc;
   if (!list || list->kind != VALUE_ARRAY)
     return apierror_set(e, 400, "tokens", "tokens: a list of token ids is required");
-  rc = genrequest_tokens(list, "tokens", model, &ids, &n, e);
+  rc = reqfield_tokens(list, "tokens", model, &ids, &n, e);
   if (rc)
     return rc;
   struct buf text;
@@ -100,7 +92,8 @@ int textapi_detokenize(const struct genmodel *model, const struct value *body, s
 
 /* ---- render ---- */
 
-static void put_sampling(const struct genrequest *r, const struct value *body, struct buf *out) {
+static void put_sampling(const struct genrequest *r, const struct genchoice *c,
+                         const struct value *body, struct buf *out) {
   static const char *const names[] = {"temperature",
                                       "top_p",
                                       "top_k",
@@ -113,7 +106,7 @@ static void put_sampling(const struct genrequest *r, const struct value *body, s
                                       "min_tokens",
                                       "ignore_eos",
                                       "skip_special_tokens"};
-  buf_printf(out, "{\"n\":1,\"max_tokens\":%u", r->max_tokens);
+  buf_printf(out, "{\"n\":%u,\"max_tokens\":%u", r->n, c->max_tokens);
   for (size_t i = 0; i < ARRAY_LEN(names); i++) {
     const struct value *v = value_get(body, names[i]);
     if (!v || v->kind == VALUE_NULL)
@@ -134,26 +127,30 @@ static void put_field(const struct value *body, const char *name, const char *mi
     buf_puts(out, missing);
 }
 
-static void put_rendered(const struct genmodel *model, const struct genrequest *r,
+/* vLLM numbers the requests of completions: one for each prompt. */
+static void put_rendered(const struct genmodel *model, const struct genrequest *r, uint32_t i,
                          const struct value *body, const char *id, struct buf *out) {
   const char *request_id = r->request_id ? r->request_id : id;
-  bool chat = r->api == GEN_CHAT;
+  const struct genchoice *c = &r->choices[i * r->n];
   struct buf whole;
   buf_init(&whole, BUF_MAX_OWN);
-  buf_printf(&whole, chat ? "chatcmpl-%s" : "cmpl-%s-0", request_id);
-  buf_puts(out, chat ? "{\"request_id\":" : "[{\"request_id\":");
+  if (r->api == GEN_CHAT)
+    buf_printf(&whole, "chatcmpl-%s", request_id);
+  else
+    buf_printf(&whole, "cmpl-%s-%u", request_id, i);
+  buf_puts(out, "{\"request_id\":");
   json_write_string(out, whole.data, whole.len);
   buf_puts(out, ",\"token_ids\":");
-  put_ids(r->tokens, r->prompt_len, out);
+  reply_put_ids(c->tokens, c->prompt_len, out);
   buf_puts(out, ",\"features\":null,\"sampling_params\":");
-  put_sampling(r, body, out);
+  put_sampling(r, c, body, out);
   buf_puts(out, ",\"model\":");
   json_write_string(out, model->name, strlen(model->name));
   buf_printf(out, ",\"stream\":%s", r->stream ? "true" : "false");
   put_field(body, "cache_salt", "null", out);
   put_field(body, "priority", "0", out);
   put_field(body, "kv_transfer_params", "null", out);
-  buf_puts(out, chat ? "}" : "}]");
+  buf_putc(out, '}');
   buf_free(&whole);
 }
 
@@ -164,9 +161,14 @@ int textapi_render(const struct genmodel *model, enum gen_api api, const char *b
   int rc = genrequest_parse(api, body, len, model, &r, e);
   if (rc)
     return rc;
-  rc = genrequest_object(body, len, &v, e);
+  rc = reqfield_object(body, len, &v, e);
   if (!rc) {
-    put_rendered(model, &r, &v, id, out);
+    buf_puts(out, api == GEN_CHAT ? "" : "[");
+    for (uint32_t i = 0; i < r.n_choices / r.n; i++) {
+      buf_puts(out, i ? "," : "");
+      put_rendered(model, &r, i, &v, id, out);
+    }
+    buf_puts(out, api == GEN_CHAT ? "" : "]");
     value_free(&v);
   }
   genrequest_free(&r);

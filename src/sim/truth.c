@@ -92,6 +92,7 @@ void truth_add(struct truth *t, const struct truth_line *l) {
   put_stamp(b, ",\"scheduled_ns\":", l->scheduled_ns);
   put_stamp(b, ",\"first_token_ns\":", l->first_token_ns);
   put_stamp(b, ",\"last_token_ns\":", l->last_token_ns);
+  put_key_number(b, ",\"choices\":", l->choices);
   put_key_number(b, ",\"prompt_tokens\":", l->prompt_tokens);
   put_key_number(b, ",\"output_tokens\":", l->output_tokens);
   put_key_number(b, ",\"cached_tokens\":", l->cached_tokens);

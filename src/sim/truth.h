@@ -4,11 +4,13 @@
  *   replica, number (of the request on its replica, from 0), id (response id), request_id (the
  *   client's X-Request-Id or null), path, stream, status, fault (names, or null),
  *   received_ns (the request's last byte was read), scheduled_ns (its first step began; null when
- *   never), first_token_ns, last_token_ns (steps' ends), prompt_tokens, output_tokens,
- *   cached_tokens and of those offload_tokens, shared_tokens, transfer_tokens (loaded from CPU
+ *   never), first_token_ns, last_token_ns (steps' ends), choices (of n and of several prompts;
+ *   prompts count once, output tokens of all), prompt_tokens, output_tokens, cached_tokens (as
+ * usage has it) and of those offload_tokens, shared_tokens, transfer_tokens (loaded from CPU
  * memory, shared storage, a prefill replica), finish ("stop", "length", "abort" the client went
- * away, "refused" a 4xx, "fault"), preemptions, writes: [{ns, bytes, kind, events?}], one per write
- * to the socket, the clock read right before it; kind: headers role content finish usage done error
+ * away or the engine to sleep, "refused" a 4xx, "fault"), preemptions, writes: [{ns, bytes, kind,
+ *   events?}], one per write to the socket, the clock read right before it; kind: headers role
+ *   content finish usage done error
  * body piece. All stamps: CLOCK_MONOTONIC in ns. The file is written in large pieces from the
  * fleet's loop (at 64 KiB and on truth_flush), so a line may appear a moment after its request. */
 #ifndef SIM_TRUTH_H
@@ -43,7 +45,7 @@ struct truth_line {
   bool stream;
   int status;
   uint64_t received_ns, scheduled_ns, first_token_ns, last_token_ns; /* 0 = null */
-  uint32_t prompt_tokens, output_tokens, cached_tokens, preemptions;
+  uint32_t choices, prompt_tokens, output_tokens, cached_tokens, preemptions;
   uint32_t offload_tokens, shared_tokens, transfer_tokens; /* of cached_tokens, where loaded from */
   const struct truth_write *writes;
   size_t n_writes;

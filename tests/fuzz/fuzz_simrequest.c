@@ -15,22 +15,55 @@ static void require(bool ok) {
     abort();
 }
 
+/* Every event is a line of JSON, or the end marker. */
+static void check_events(const struct events *ev) {
+  struct value v;
+  struct err err;
+  for (size_t i = 0; i < ev->n; i++) {
+    size_t len;
+    const char *data = events_at(ev, i, &len);
+    require(len > 8 && memcmp(data, "data: ", 6) == 0 && memcmp(data + len - 2, "\n\n", 2) == 0);
+    if (ev->marks[i].kind == TRUTH_DONE)
+      continue;
+    require(json_parse(data + 6, len - 6, &v, &err) == 0);
+    value_free(&v);
+  }
+}
+
 static void check_reply(const struct genrequest *r) {
   struct reply reply;
+  struct reply_options o = {.form = &reply_vllm, .model = "sim-model", .id = "id", .created_s = 1};
+  struct reply_facts f = {.cached = 16, .completion = r->choices->output_len};
+  struct events ev;
   struct buf out;
   struct value v;
   struct err err;
-  reply_init(&reply, r, "sim-model", "id", 1);
+  reply_init(&reply, r, &o);
   buf_init(&out, BUF_MAX_OWN);
-  reply_whole(&reply, 16, true, false, &out);
+  events_init(&ev);
+  o.form->whole(&reply, &f, &out);
   require(json_parse(out.data, out.len, &v, &err) == 0);
+  require(value_count(value_get(&v, "choices")) == r->n_choices);
   value_free(&v);
-  buf_reset(&out);
-  reply_delta(&reply, 0, r->output_len, true, false, &out);
-  require(json_parse(out.data + 6, out.len - 6, &v, &err) == 0);
-  value_free(&v);
+  o.form->first(&reply, &f, &ev);
+  for (uint32_t i = 0; i < r->n_choices; i++) {
+    o.form->tokens(&reply, i, 0, 1, r->choices[i].output_len == 1, &f, &ev);
+    if (r->choices[i].output_len > 1)
+      o.form->tokens(&reply, i, 1, r->choices[i].output_len, true, &f, &ev);
+  }
+  o.form->end(&reply, &f, &ev);
+  check_events(&ev);
+  events_free(&ev);
   buf_free(&out);
   reply_free(&reply);
+}
+
+static void check_choice(const struct genchoice *c, const struct genmodel *model) {
+  require(c->prompt_len >= 1 && c->output_len >= 1 && c->output_len <= c->max_tokens);
+  require(c->prompt_len + c->max_tokens <= model->max_model_len && c->visible <= c->output_len);
+  require(strcmp(c->finish, "stop") == 0 || strcmp(c->finish, "length") == 0);
+  for (uint32_t i = 0; i < c->prompt_len; i++)
+    require(c->tokens[i] < model->tokenizer->vocab_size);
 }
 
 static void try_request(enum gen_api api, const char *body, size_t len) {
@@ -41,14 +74,12 @@ static void try_request(enum gen_api api, const char *body, size_t len) {
   require(tokens_open("bytes", &model.tokenizer, &err) == 0);
   if (genrequest_parse(api, body, len, &model, &r, &e)) {
     require((e.status == 400 || e.status == 404) && e.message[0]);
-    require(!r.tokens && !r.text);
+    require(!r.choices);
     return;
   }
-  require(r.prompt_len >= 1 && r.output_len >= 1 && r.output_len <= r.max_tokens);
-  require(r.prompt_len + r.max_tokens <= model.max_model_len && r.visible <= r.output_len);
-  require(strcmp(r.finish, "stop") == 0 || strcmp(r.finish, "length") == 0);
-  for (uint32_t i = 0; i < r.prompt_len; i++)
-    require(r.tokens[i] < model.tokenizer->vocab_size);
+  require(r.n_choices >= 1 && r.n_choices <= GENREQUEST_MAX_CHOICES && r.n_choices % r.n == 0);
+  for (uint32_t i = 0; i < r.n_choices; i++)
+    check_choice(&r.choices[i], &model);
   check_reply(&r);
   genrequest_free(&r);
 }

@@ -78,7 +78,7 @@ static uint64_t run(struct replica *r, uint64_t now) {
 static double metric(struct replica *r, const char *series) {
   struct buf b;
   buf_init(&b, BUF_MAX_OWN);
-  replica_write_metrics(r, "m", &b);
+  replica_write_metrics(r, &(struct replica_state){.model = "m"}, &b);
   const char *at = strstr(b.data, series);
   if (!at)
     fail_msg("no series %s", series);

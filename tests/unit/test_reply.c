@@ -1,6 +1,7 @@
-/* test_reply.c: vLLM's replies, byte for byte. */
+/* test_reply.c: vLLM's replies (reply_vllm.c), byte for byte; events.c. */
 #include "check.h"
 
+#include "sim/events.h"
 #include "sim/reply.h"
 #include "text/json.h"
 
@@ -9,23 +10,62 @@ static struct genmodel model = {.name = "m", .max_model_len = 1000};
 struct fixture {
   struct genrequest gen;
   struct reply reply;
+  struct events events;
   struct buf out;
 };
+
+/* What the form appended to the events goes to `out`. */
+static void take(struct fixture *f) {
+  buf_put(&f->out, f->events.bytes.data, f->events.bytes.len);
+  events_reset(&f->events);
+}
+
+static void role(struct fixture *f) {
+  struct reply_facts facts = {0};
+  reply_vllm.first(&f->reply, &facts, &f->events);
+  take(f);
+}
+
+static void delta(struct fixture *f, uint32_t choice, uint32_t from, uint32_t to, bool last) {
+  struct reply_facts facts = {0};
+  reply_vllm.tokens(&f->reply, choice, from, to, last, &facts, &f->events);
+  take(f);
+}
+
+static void finish(struct fixture *f, uint32_t cached, uint32_t completion) {
+  struct reply_facts facts = {.cached = cached, .completion = completion};
+  reply_vllm.end(&f->reply, &facts, &f->events);
+  take(f);
+}
+
+static void whole(struct fixture *f, uint32_t cached, bool usage, bool hide) {
+  struct reply_facts facts = {.cached = cached, .completion = 3};
+  f->reply.o.no_usage = !usage;
+  f->reply.o.hide = hide;
+  reply_vllm.whole(&f->reply, &facts, &f->out);
+  f->reply.o.no_usage = f->reply.o.hide = false;
+}
 
 static void setup(struct fixture *f, enum gen_api api, const char *body) {
   struct apierror e = {0};
   if (genrequest_parse(api, body, strlen(body), &model, &f->gen, &e))
     fail_msg("%s", e.message);
-  memcpy(f->gen.text, "a\"c", 3); /* known words, one that needs an escape */
+  memcpy(f->gen.choices->text, "a\"c", 3); /* known words, one that needs an escape */
   for (size_t i = 0; i < 3; i++)
-    f->gen.output[i] = (unsigned char)f->gen.text[i];
-  reply_init(&f->reply, &f->gen, "m", api == GEN_CHAT ? "chatcmpl-1" : "cmpl-1", 1760000000);
+    f->gen.choices->output[i] = (unsigned char)f->gen.choices->text[i];
+  struct reply_options o = {.form = &reply_vllm,
+                            .model = "m",
+                            .id = api == GEN_CHAT ? "chatcmpl-1" : "cmpl-1",
+                            .created_s = 1760000000};
+  reply_init(&f->reply, &f->gen, &o);
+  events_init(&f->events);
   buf_init(&f->out, BUF_MAX_OWN);
 }
 
 static void teardown(struct fixture *f) {
   reply_free(&f->reply);
   genrequest_free(&f->gen);
+  events_free(&f->events);
   buf_free(&f->out);
 }
 
@@ -37,6 +77,7 @@ static void check_out(struct fixture *f, const char *want) {
 #define HEAD                                                                                       \
   "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1760000000,"      \
   "\"model\":\"m\",\"choices\":["
+#define DONE "data: [DONE]\n\n"
 #define TEXT_HEAD                                                                                  \
   "data: {\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"created\":1760000000,"                \
   "\"model\":\"m\",\"choices\":["
@@ -46,24 +87,30 @@ static void test_chat_events(void **state) {
   (void)state;
   struct fixture f;
   setup(&f, GEN_CHAT, CHAT ",\"stream\":true}");
-  reply_role(&f.reply, &f.out);
+  role(&f);
   check_out(&f, HEAD "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
                      "\"logprobs\":null,\"finish_reason\":null}],\"prompt_token_ids\":null}\n\n");
-  reply_delta(&f.reply, 0, 2, false, false, &f.out);
+  delta(&f, 0, 0, 2, false);
   check_out(&f, HEAD "{\"index\":0,\"delta\":{\"content\":\"a\\\"\"},\"logprobs\":null,"
                      "\"finish_reason\":null}]}\n\n");
-  reply_delta(&f.reply, 2, 3, true, false, &f.out);
+  delta(&f, 0, 2, 3, true);
   check_out(&f, HEAD "{\"index\":0,\"delta\":{\"content\":\"c\"},\"logprobs\":null,"
                      "\"finish_reason\":\"length\",\"stop_reason\":null}]}\n\n");
-  reply_usage(&f.reply, 0, 3, &f.out);
+  f.gen.include_usage = true;
+  finish(&f, 0, 3);
   check_out(&f, HEAD "],\"usage\":{\"prompt_tokens\":28,\"total_tokens\":31,"
-                     "\"completion_tokens\":3}}\n\n");
-  reply_usage(&f.reply, 16, 3, &f.out);
+                     "\"completion_tokens\":3}}\n\n" DONE);
+  finish(&f, 16, 3);
   check_out(&f, HEAD "],\"usage\":{\"prompt_tokens\":28,\"total_tokens\":31,"
                      "\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":16}}}"
-                     "\n\n");
-  reply_done(&f.out);
-  check_out(&f, "data: [DONE]\n\n");
+                     "\n\n" DONE);
+  f.reply.o.no_cached = true;
+  finish(&f, 16, 3);
+  check_out(&f, HEAD "],\"usage\":{\"prompt_tokens\":28,\"total_tokens\":31,"
+                     "\"completion_tokens\":3}}\n\n" DONE);
+  f.gen.include_usage = false;
+  finish(&f, 16, 3);
+  check_out(&f, DONE);
   teardown(&f);
 }
 
@@ -73,11 +120,11 @@ static void test_continuous_usage_and_token_ids(void **state) {
   setup(&f, GEN_CHAT,
         CHAT ",\"stream\":true,\"return_token_ids\":true,\"stream_options\":{\"include_usage\":"
              "true,\"continuous_usage_stats\":true}}");
-  reply_role(&f.reply, &f.out);
+  role(&f);
   check_has(f.out.data, "}],\"usage\":{\"prompt_tokens\":28,\"total_tokens\":28,"
                         "\"completion_tokens\":0},\"prompt_token_ids\":[60,124,117,");
   buf_reset(&f.out);
-  reply_delta(&f.reply, 1, 3, false, false, &f.out);
+  delta(&f, 0, 1, 3, false);
   check_out(&f, HEAD "{\"index\":0,\"delta\":{\"content\":\"\\\"c\"},\"logprobs\":null,"
                      "\"finish_reason\":null,\"token_ids\":[34,99]}],\"usage\":{"
                      "\"prompt_tokens\":28,\"total_tokens\":31,\"completion_tokens\":3}}\n\n");
@@ -90,11 +137,11 @@ static void test_completion_events(void **state) {
   setup(&f, GEN_COMPLETION,
         "{\"prompt\":\"xy\",\"max_tokens\":3,\"ignore_eos\":true,\"stream\":"
         "true,\"return_token_ids\":true}");
-  reply_delta(&f.reply, 0, 1, false, false, &f.out);
+  delta(&f, 0, 0, 1, false);
   check_out(&f, TEXT_HEAD "{\"index\":0,\"text\":\"a\",\"logprobs\":null,\"finish_reason\":null,"
                           "\"stop_reason\":null,\"token_ids\":[97],\"prompt_token_ids\":[120,121]}"
                           "]}\n\n");
-  reply_delta(&f.reply, 1, 3, true, false, &f.out);
+  delta(&f, 0, 1, 3, true);
   check_out(&f, TEXT_HEAD "{\"index\":0,\"text\":\"\\\"c\",\"logprobs\":null,\"finish_reason\":"
                           "\"length\",\"stop_reason\":null,\"token_ids\":[34,99]}]}\n\n");
   teardown(&f);
@@ -106,18 +153,20 @@ static void test_hidden_and_stopped_text(void **state) {
   setup(&f, GEN_COMPLETION,
         "{\"prompt\":\"xy\",\"max_tokens\":3,\"ignore_eos\":true,\"stream\":"
         "true}");
-  reply_delta(&f.reply, 0, 3, true, true, &f.out);
+  f.reply.o.hide = true;
+  delta(&f, 0, 0, 3, true);
+  f.reply.o.hide = false;
   check_has(f.out.data, "{\"index\":0,\"text\":\"\",\"logprobs\"");
   buf_reset(&f.out);
-  f.gen.visible = 1;
-  f.gen.stop = (char *)"\"c";
-  reply_delta(&f.reply, 0, 2, false, false, &f.out);
+  f.gen.choices->visible = 1;
+  f.gen.choices->stop = (char *)"\"c";
+  delta(&f, 0, 0, 2, false);
   check_has(f.out.data, "\"text\":\"a\",");
   buf_reset(&f.out);
-  reply_delta(&f.reply, 2, 3, true, false, &f.out);
+  delta(&f, 0, 2, 3, true);
   check_has(f.out.data, "\"text\":\"\",");
   check_has(f.out.data, "\"stop_reason\":\"\\\"c\"");
-  f.gen.stop = NULL;
+  f.gen.choices->stop = NULL;
   teardown(&f);
 }
 
@@ -125,7 +174,7 @@ static void test_whole_replies(void **state) {
   (void)state;
   struct fixture f;
   setup(&f, GEN_CHAT, CHAT "}");
-  reply_whole(&f.reply, 0, true, false, &f.out);
+  whole(&f, 0, true, false);
   check_out(&f, "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion\",\"created\":1760000000,"
                 "\"model\":\"m\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\","
                 "\"content\":\"a\\\"c\",\"refusal\":null,\"annotations\":null,\"audio\":null,"
@@ -134,10 +183,10 @@ static void test_whole_replies(void **state) {
                 "\"service_tier\":null,\"system_fingerprint\":null,\"usage\":{\"prompt_tokens\":28,"
                 "\"total_tokens\":31,\"completion_tokens\":3,\"prompt_tokens_details\":null},"
                 "\"prompt_logprobs\":null,\"prompt_token_ids\":null,\"kv_transfer_params\":null}");
-  reply_whole(&f.reply, 16, true, false, &f.out);
+  whole(&f, 16, true, false);
   check_has(f.out.data, "\"prompt_tokens_details\":{\"cached_tokens\":16}}");
   buf_reset(&f.out);
-  reply_whole(&f.reply, 16, false, true, &f.out);
+  whole(&f, 16, false, true);
   check_has(f.out.data, "\"content\":\"\",");
   assert_null(strstr(f.out.data, "usage"));
   buf_reset(&f.out);
@@ -145,7 +194,7 @@ static void test_whole_replies(void **state) {
   setup(&f, GEN_COMPLETION,
         "{\"prompt\":\"xy\",\"max_tokens\":3,\"ignore_eos\":true,"
         "\"return_token_ids\":true}");
-  reply_whole(&f.reply, 0, true, false, &f.out);
+  whole(&f, 0, true, false);
   struct value v;
   struct err err = {0};
   check_ok(json_parse(f.out.data, f.out.len, &v, &err), &err);
@@ -161,40 +210,84 @@ static void test_thoughts(void **state) {
   (void)state;
   struct fixture f;
   setup(&f, GEN_CHAT, CHAT ",\"stream\":true}");
-  f.gen.thought = 2; /* of a"c */
-  reply_delta(&f.reply, 0, 1, false, false, &f.out);
+  f.gen.choices->thought = 2; /* of a"c */
+  delta(&f, 0, 0, 1, false);
   check_out(&f, HEAD "{\"index\":0,\"delta\":{\"reasoning\":\"a\"},\"logprobs\":null,"
                      "\"finish_reason\":null}]}\n\n");
-  reply_delta(&f.reply, 1, 3, false, false, &f.out);
+  delta(&f, 0, 1, 3, false);
   check_out(&f, HEAD "{\"index\":0,\"delta\":{\"reasoning\":\"\\\"\",\"content\":\"c\"},"
                      "\"logprobs\":null,\"finish_reason\":null}]}\n\n");
-  reply_delta(&f.reply, 2, 3, false, false, &f.out);
+  delta(&f, 0, 2, 3, false);
   check_out(&f, HEAD "{\"index\":0,\"delta\":{\"content\":\"c\"},\"logprobs\":null,"
                      "\"finish_reason\":null}]}\n\n");
-  reply_delta(&f.reply, 1, 1, false, false, &f.out); /* special tokens alone */
+  delta(&f, 0, 1, 1, false); /* special tokens alone */
   check_out(&f, HEAD "{\"index\":0,\"delta\":{\"content\":\"\"},\"logprobs\":null,"
                      "\"finish_reason\":null}]}\n\n");
-  reply_whole(&f.reply, 0, true, false, &f.out);
+  whole(&f, 0, true, false);
   check_has(f.out.data, "\"content\":\"c\",");
   check_has(f.out.data, "\"reasoning\":\"a\\\"\"}");
   buf_reset(&f.out);
-  reply_whole(&f.reply, 0, true, true, &f.out);
+  whole(&f, 0, true, true);
   check_has(f.out.data, "\"content\":\"\",");
   check_has(f.out.data, "\"reasoning\":null}");
+  teardown(&f);
+}
+
+static void test_reasoning_is_counted(void **state) {
+  (void)state;
+  struct fixture f;
+  setup(&f, GEN_CHAT, CHAT "}");
+  f.gen.choices->thought = 2;
+  whole(&f, 0, true, false);
+  check_has(f.out.data, "\"completion_tokens\":3,\"prompt_tokens_details\":null,"
+                        "\"completion_tokens_details\":{\"reasoning_tokens\":2}}");
+  teardown(&f);
+}
+
+/* Two prompts, two choices each: vLLM numbers them prompt by prompt and counts prompts once. */
+static void test_several_choices(void **state) {
+  (void)state;
+  struct fixture f;
+  struct value v;
+  struct err err = {0};
+  setup(&f, GEN_COMPLETION,
+        "{\"prompt\":[\"xyz\",[65]],\"n\":2,\"max_tokens\":3,\"ignore_eos\":true,\"echo\":true}");
+  whole(&f, 0, true, false);
+  check_ok(json_parse(f.out.data, f.out.len, &v, &err), &err);
+  const struct value *choices = value_get(&v, "choices");
+  assert_int_equal(value_count(choices), 4);
+  for (size_t i = 0; i < 4; i++) {
+    assert_int_equal(value_get(value_at(choices, i), "index")->u.integer, i);
+    const char *text = value_to_string(value_get(value_at(choices, i), "text"));
+    assert_int_equal(strlen(text), i < 2 ? 6 : 4);
+    assert_memory_equal(text, i < 2 ? "xyz" : "A", i < 2 ? 3 : 1);
+  }
+  assert_int_equal(value_get(value_get(&v, "usage"), "prompt_tokens")->u.integer, 4);
+  value_free(&v);
+  teardown(&f);
+  setup(&f, GEN_CHAT, CHAT ",\"n\":2,\"stream\":true}");
+  role(&f);
+  check_has(f.out.data, "[{\"index\":0,\"delta\":{\"role\"");
+  check_has(f.out.data, "[{\"index\":1,\"delta\":{\"role\"");
+  buf_reset(&f.out);
+  delta(&f, 1, 0, 1, false);
+  check_has(f.out.data, "[{\"index\":1,\"delta\":{\"content\":\"");
   teardown(&f);
 }
 
 static void test_error_event(void **state) {
   (void)state;
   struct apierror e = {0};
-  struct buf b;
-  buf_init(&b, BUF_MAX_OWN);
+  struct events ev;
+  events_init(&ev);
   apierror_set(&e, 500, NULL, "no");
-  reply_error(&e, &b);
-  assert_string_equal(b.data,
+  reply_vllm.error(NULL, &e, &ev);
+  assert_string_equal(ev.bytes.data,
                       "data: {\"error\":{\"message\":\"no\",\"type\":\"InternalServerError\","
-                      "\"param\":null,\"code\":500}}\n\n");
-  buf_free(&b);
+                      "\"param\":null,\"code\":500}}\n\n" DONE);
+  assert_int_equal(ev.n, 2);
+  assert_int_equal(ev.marks[0].kind, TRUTH_ERROR);
+  events_free(&ev);
 }
 
 int main(void) {
@@ -208,6 +301,8 @@ int main(void) {
       cmocka_unit_test(test_hidden_and_stopped_text),
       cmocka_unit_test(test_whole_replies),
       cmocka_unit_test(test_thoughts),
+      cmocka_unit_test(test_reasoning_is_counted),
+      cmocka_unit_test(test_several_choices),
       cmocka_unit_test(test_error_event),
   };
   return cmocka_run_group_tests_name("reply", tests, NULL, NULL);

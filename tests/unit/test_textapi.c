@@ -110,9 +110,9 @@ static void test_render(void **state) {
   static const char body[] = "{" ONE "}";
   assert_int_equal(genrequest_parse(GEN_CHAT, body, sizeof body - 1, &model, &r, &e), 0);
   const struct value *ids = value_get(&v, "token_ids");
-  assert_int_equal(value_count(ids), r.prompt_len);
-  for (uint32_t i = 0; i < r.prompt_len; i++)
-    assert_int_equal(value_at(ids, i)->u.integer, r.tokens[i]);
+  assert_int_equal(value_count(ids), r.choices->prompt_len);
+  for (uint32_t i = 0; i < r.choices->prompt_len; i++)
+    assert_int_equal(value_at(ids, i)->u.integer, r.choices->tokens[i]);
   assert_string_equal(value_to_string(value_get(&v, "request_id")), "chatcmpl-one");
   assert_string_equal(value_to_string(value_get(&v, "cache_salt")), "s");
   assert_string_equal(value_to_string(value_get(&v, "model")), "m");

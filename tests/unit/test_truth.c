@@ -27,6 +27,7 @@ static const struct truth_line line = {.replica = "r0",
                                        .scheduled_ns = 95,
                                        .first_token_ns = 110,
                                        .last_token_ns = 130,
+                                       .choices = 1,
                                        .prompt_tokens = 40,
                                        .output_tokens = 4,
                                        .cached_tokens = 32,
@@ -53,7 +54,8 @@ static void test_line(void **state) {
       text, "{\"replica\":\"r0\",\"number\":7,\"id\":\"chatcmpl-1\",\"request_id\":null,"
             "\"path\":\"/v1/chat/completions\",\"stream\":true,\"status\":200,\"fault\":null,"
             "\"received_ns\":90,\"scheduled_ns\":95,\"first_token_ns\":110,\"last_token_ns\":130,"
-            "\"prompt_tokens\":40,\"output_tokens\":4,\"cached_tokens\":32,\"offload_tokens\":8,"
+            "\"choices\":1,\"prompt_tokens\":40,\"output_tokens\":4,\"cached_tokens\":32,\"offload_"
+            "tokens\":8,"
             "\"shared_tokens\":4,\"transfer_tokens\":2,\"preemptions\":1,"
             "\"finish\":\"stop\",\"writes\":[{\"ns\":100,\"bytes\":0,\"kind\":\"headers\"},"
             "{\"ns\":18446744073709551615,\"bytes\":231,\"kind\":\"role\"},"

@@ -1,0 +1,296 @@
+"""What a simulated replica says on the wire: vLLM's fields, choices, ids and metrics, seen from outside."""
+import contextlib
+import json
+import os
+import re
+import urllib.error
+import urllib.request
+
+from harness import ROOT, eq, has, main, near
+
+
+class Answer:
+    def __init__(self, status, headers, data):
+        self.status, self.headers, self.data = status, headers, data
+
+    @property
+    def json(self):
+        return json.loads(self.data)
+
+    @property
+    def events(self):
+        """Of chat and completions: the JSON of each event; the end marker is checked and left out."""
+        parts = self.data.decode().split("\n\n")
+        eq(parts[-2:], ["data: [DONE]", ""])
+        return [json.loads(p.removeprefix("data: ")) for p in parts[:-2]]
+
+
+class Fleet:
+    def __init__(self, announce):
+        self.announce, self.url = announce, announce["replicas"][0]["url"]
+
+    def ask(self, path, body=None, status=200, **headers):
+        data = None if body is None else json.dumps(body).encode()
+        headers = {k.replace("_", "-"): v for k, v in headers.items()}
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json", **headers})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as r:
+                answer = Answer(r.status, r.headers, r.read())
+        except urllib.error.HTTPError as e:
+            answer = Answer(e.code, e.headers, e.read())
+        eq(answer.status, status, f"{path}: {answer.data[:400]}")
+        return answer
+
+    def metrics(self):
+        return Page(self.ask("/metrics").data.decode())
+
+
+class Page:
+    """A page of metrics: types by family, samples by name as (labels, value)."""
+
+    def __init__(self, text):
+        self.types = dict(re.findall(r"(?m)^# TYPE (\S+) (\S+)$", text))
+        self.samples = {}
+        for name, labels, value in re.findall(r"(?m)^([^#\s{]+)(?:\{(.*)\})? (\S+)$", text):
+            pairs = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels))
+            self.samples.setdefault(name, []).append((pairs, float(value)))
+
+    def value(self, name, **labels):
+        return sum(v for have, v in self.samples[name] if all(have.get(k) == x for k, x in labels.items()))
+
+    def edges(self, family):
+        return [float(labels["le"]) for labels, _ in self.samples[family + "_bucket"]]
+
+
+@contextlib.contextmanager
+def fleet(work, *args):
+    process = work.start("sim", "--announce", "--replicas", "1", *args)
+    try:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        yield Fleet(json.loads(line))
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def text(n, c="x"):
+    return (c + " words of a prompt, ") * n
+
+
+# ---- choices ----
+
+def test_several_prompts_and_n(work):
+    body = {"prompt": ["one", "three"], "n": 3, "max_tokens": 6, "ignore_eos": True, "seed": 1}
+    with fleet(work, "--profile", "instant") as f:
+        said = f.ask("/v1/completions", body).json
+        eq([c["index"] for c in said["choices"]], list(range(6)))
+        eq(said["usage"]["prompt_tokens"], 8, "each prompt once")
+        eq(said["usage"]["completion_tokens"], 36)
+        texts = [c["text"] for c in said["choices"]]
+        eq(len(set(texts)), 6)
+        alone = f.ask("/v1/completions", dict(body, prompt="one", n=1)).json
+        eq(alone["choices"][0]["text"], texts[0], "the first choice is what n = 1 gives")
+        events = f.ask("/v1/completions", dict(body, stream=True, stream_options={"include_usage": True})).events
+        eq(events[-1]["usage"]["completion_tokens"], 36)
+        streamed = ["".join(c["text"] for e in events for c in e["choices"] if c["index"] == i) for i in range(6)]
+        eq(streamed, texts)
+        ends = [c["index"] for e in events for c in e["choices"] if c["finish_reason"]]
+        eq(sorted(ends), list(range(6)), "one finish each")
+        page = f.metrics()
+        eq(page.value("vllm:request_params_n_sum"), 7, "3 + 1 + 3: once a request")
+        eq(page.value("vllm:request_success_total"), 13, "each choice is a request of the engine")
+
+
+def test_chat_choices_in_a_stream(work):
+    with fleet(work, "--profile", "instant") as f:
+        events = f.ask("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "n": 2, "stream": True,
+                                                "max_tokens": 3, "stream_options": {"include_usage": True,
+                                                                                    "continuous_usage_stats": True}}).events
+        eq([e["choices"][0]["delta"].get("role") for e in events[:2]], ["assistant", "assistant"])
+        eq([e["choices"][0]["index"] for e in events[:2]], [0, 1])
+        eq({e["choices"][0]["delta"].get("role") for e in events[2:-1]}, {None})
+        for i in (0, 1):
+            counts = [e["usage"]["completion_tokens"] for e in events if e["choices"] and e["choices"][0]["index"] == i]
+            eq(counts, [0, 1, 2, 3])
+        eq(events[-1]["usage"]["completion_tokens"], 6)
+
+
+def test_echo(work):
+    with fleet(work, "--profile", "instant") as f:
+        plain = f.ask("/v1/completions", {"prompt": "Say: ", "max_tokens": 4, "ignore_eos": True}).json["choices"][0]["text"]
+        for more in ({}, {"stream": True}):
+            said = f.ask("/v1/completions", {"prompt": [83, 97, 121, 58, 32], "max_tokens": 4, "ignore_eos": True,
+                                             "echo": True, **more})
+            texts = [c["text"] for e in (said.events if more else [said.json]) for c in e["choices"]]
+            eq("".join(texts), "Say: " + plain)
+        alone = f.ask("/v1/completions", {"prompt": "Say: ", "max_tokens": 0, "echo": True}).json
+        eq(alone["choices"][0]["text"], "Say: ")
+
+
+# ---- request ids, flags ----
+
+def test_request_ids(work):
+    body = {"prompt": "x", "max_tokens": 1}
+    with fleet(work, "--profile", "instant", "--enable-request-id-headers") as f:
+        said = f.ask("/v1/completions", body, X_Request_Id="mine")
+        eq((said.json["id"], said.headers["X-Request-Id"]), ("cmpl-mine", "mine"))
+        said = f.ask("/v1/completions", dict(body, request_id="body"))
+        eq((said.json["id"], said.headers["X-Request-Id"]), ("cmpl-body", None))
+        said = f.ask("/v1/completions", dict(body, stream=True), X_Request_Id="s")
+        eq((said.events[0]["id"], said.headers["X-Request-Id"]), ("cmpl-s", "s"))
+        rendered = f.ask("/v1/completions/render", {"prompt": ["a", "bc"]}, X_Request_Id="r").json
+        eq([(r["request_id"], r["token_ids"]) for r in rendered], [("cmpl-r-0", [97]), ("cmpl-r-1", [98, 99])])
+    with fleet(work, "--profile", "instant", "--enable-force-include-usage", "--no-cached-tokens") as f:
+        eq(f.ask("/v1/completions", body, X_Request_Id="mine").headers["X-Request-Id"], None)
+        long = {"prompt": text(20), "max_tokens": 1}
+        usages = [f.ask("/v1/completions", dict(long, stream=True)).events[-1]["usage"] for _ in range(2)]
+        eq([u.get("prompt_tokens_details") for u in usages], [None, None])
+        eq(f.ask("/v1/completions", long).json["usage"]["prompt_tokens_details"], None)
+
+
+def test_refusals_are_vllm_s(work):
+    chat = {"messages": [{"role": "user", "content": "Hi"}]}
+    cases = [
+        ("/v1/chat/completions", dict(chat, model="other"), 404, "NotFoundError", "model", "The model `other` does not exist."),
+        ("/v1/chat/completions", dict(chat, stream_options={"include_usage": True}), 400, "BadRequestError",
+         "stream_options", "Stream options can only be defined when `stream=True`."),
+        ("/v1/chat/completions", dict(chat, n=2, temperature=0), 400, "BadRequestError", "n",
+         "n must be 1 when using greedy sampling, got 2."),
+        ("/v1/completions", {"prompt": "x", "logprobs": 3}, 400, "BadRequestError", "logprobs",
+         "Requested sample logprobs of 3, which is greater than max allowed: 0"),
+    ]
+    with fleet(work, "--profile", "instant") as f:
+        for path, body, status, kind, param, message in cases:
+            error = f.ask(path, body, status).json
+            eq(list(error), ["error"])
+            eq(list(error["error"]), ["message", "type", "param", "code"])
+            eq((error["error"]["type"], error["error"]["param"], error["error"]["code"]), (kind, param, status))
+            has(error["error"]["message"], message)
+
+
+# ---- metrics ----
+
+REQUESTS = [{"prompt": text(n, c), "max_tokens": k, "ignore_eos": True, "n": m}
+            for n, c, k, m in [(1, "a", 1, 1), (9, "b", 4, 1), (9, "b", 4, 1), (30, "c", 12, 2), (30, "c", 3, 1)]]
+
+
+def test_metrics_against_the_truth(work):
+    """Counters and histograms say what the fleet's own log says, and the parts of a request's time add up."""
+    with fleet(work, "--truth", "truth.jsonl") as f:
+        for body in REQUESTS:
+            f.ask("/v1/completions", body)
+        page = f.metrics()
+    with open(os.path.join(work.path, "truth.jsonl"), encoding="utf-8") as file:
+        truth = [json.loads(line) for line in file]
+    eq(len(truth), len(REQUESTS))
+    single = [t for t in truth if t["choices"] == 1]
+    choices = sum(t["choices"] for t in truth)
+    prompts = sum(t["prompt_tokens"] * t["choices"] for t in truth)
+    eq(page.value("vllm:prompt_tokens_total"), prompts)
+    eq(page.value("vllm:prompt_tokens_by_source_total"), prompts, "the sources sum to the prompts")
+    eq(page.value("vllm:generation_tokens_total"), sum(t["output_tokens"] for t in truth))
+    eq(page.value("vllm:prefix_cache_queries_total"), prompts)
+    eq(page.value("vllm:prefix_cache_hits_total"), page.value("vllm:prompt_tokens_cached_total"))
+    eq(page.value("vllm:prompt_tokens_by_source_total", source="local_cache_hit"),
+       page.value("vllm:prompt_tokens_cached_total"))
+    assert page.value("vllm:prompt_tokens_cached_total") >= sum(t["cached_tokens"] for t in single) > 0
+    eq(page.value("vllm:request_success_total", finished_reason="length"), choices)
+    for name in ("time_to_first_token_seconds", "e2e_request_latency_seconds", "request_queue_time_seconds",
+                 "request_prefill_time_seconds", "request_decode_time_seconds", "request_inference_time_seconds",
+                 "request_prompt_tokens", "request_generation_tokens", "request_params_max_tokens",
+                 "request_prefill_kv_computed_tokens"):
+        eq(page.value(f"vllm:{name}_count"), choices, name)
+    for name in ("request_params_n", "request_max_num_generation_tokens"):
+        eq(page.value(f"vllm:{name}_count"), len(truth), name)
+    eq(page.value("vllm:request_prompt_tokens_sum"), prompts)
+    eq(page.value("vllm:request_prefill_kv_computed_tokens_sum"),
+       page.value("vllm:prompt_tokens_by_source_total", source="local_compute"))
+    eq(page.value("vllm:request_params_max_tokens_sum"), sum(b["max_tokens"] * b["n"] for b in REQUESTS))
+    eq(page.value("vllm:inter_token_latency_seconds_count"), sum(t["output_tokens"] - t["choices"] for t in truth))
+
+    def total(name):
+        return page.value(f"vllm:{name}_seconds_sum")
+
+    near(total("request_prefill_time") + total("request_decode_time"), total("request_inference_time"), 1e-6)
+    near(total("inter_token_latency"), total("request_decode_time"), 1e-6)
+    many = next(t for t in truth if t["choices"] > 1)
+    decode = sum(t["last_token_ns"] - t["first_token_ns"] for t in single) / 1e9
+    longest = (many["last_token_ns"] - many["first_token_ns"]) / 1e9
+    assert decode <= total("request_decode_time") <= decode + 2 * longest + 1e-6
+
+
+def test_metrics_are_the_golden_ones(work):
+    """Families, types, labels and bucket edges as the fixtures have them, where they show vLLM."""
+    with fleet(work, "--model", "meta-llama/Llama-3.1-8B-Instruct", "--profile", "instant") as f:
+        f.ask("/v1/completions", REQUESTS[0])
+        page = f.metrics()
+        types, samples = page.types, page.samples
+    folder = os.path.join(ROOT, "tests/data/prometheus")
+    compared = 0
+    for name in sorted(os.listdir(folder)):
+        if not re.match(r"(01|10|13)_", name):
+            continue
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            golden = Page(file.read())
+        for family, kind in golden.types.items():
+            if not family.startswith("vllm:"):
+                continue
+            eq(types.get(family), kind, f"{name} {family}")
+            compared += 1
+        for sample, rows in golden.samples.items():
+            if not sample.startswith("vllm:"):
+                continue
+            assert sample in samples, f"{name}: {sample}"
+            have = set(samples[sample][0][0])
+            for labels, _ in rows:
+                assert set(labels) <= have, f"{name}: {sample} {labels}"
+            if sample == "vllm:iteration_tokens_total_bucket":  # cut short; the others' edges are invented
+                theirs = {float(labels["le"]) for labels, _ in rows}
+                assert theirs <= set(page.edges("vllm:iteration_tokens_total")), f"{name}: {theirs}"
+    assert compared >= 6, compared
+
+
+SECONDS = [.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680]
+ITL = [.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80]
+EDGES = {
+    "time_to_first_token_seconds": [.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
+                                    160, 640, 2560],
+    "inter_token_latency_seconds": ITL, "request_time_per_output_token_seconds": ITL,
+    "e2e_request_latency_seconds": SECONDS, "request_queue_time_seconds": SECONDS,
+    "request_inference_time_seconds": SECONDS, "request_prefill_time_seconds": SECONDS,
+    "request_decode_time_seconds": SECONDS,
+    "iteration_tokens_total": [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384],
+    "request_params_n": [1, 2, 5, 10, 20],
+    **{name: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]
+       for name in ("request_prompt_tokens", "request_generation_tokens", "request_max_num_generation_tokens",
+                    "request_params_max_tokens", "request_prefill_kv_computed_tokens")},
+}
+LABELS = {
+    "num_requests_running": [{}], "num_requests_waiting": [{}], "kv_cache_usage_perc": [{}],
+    "num_requests_waiting_by_reason": [{"reason": r} for r in ("capacity", "deferred")],
+    "engine_sleep_state": [{"sleep_state": s} for s in ("awake", "weights_offloaded", "discard_all")],
+    "prompt_tokens_by_source_total": [{"source": s} for s in ("local_compute", "local_cache_hit", "external_kv_transfer")],
+    "request_success_total": [{"finished_reason": r} for r in ("stop", "length", "abort", "error", "repetition")],
+    **{name + "_total": [{}] for name in (
+        "prefix_cache_queries", "prefix_cache_hits", "external_prefix_cache_queries", "external_prefix_cache_hits",
+        "mm_cache_queries", "mm_cache_hits", "prompt_tokens", "generation_tokens", "prompt_tokens_cached",
+        "prompt_tokens_recomputed", "num_preemptions", "corrupted_requests")},
+}
+
+
+def test_every_metric_of_the_list(work):
+    with fleet(work, "--profile", "instant", "--set", "max_model_len=8192") as f:
+        page = f.metrics()
+    own = {"model_name": "sim-model", "engine": "0"}
+    for name, edges in EDGES.items():
+        eq(page.types["vllm:" + name], "histogram", name)
+        eq(page.edges("vllm:" + name), edges + [float("inf")], name)
+        eq(page.types[f"vllm:{name}_created"], "gauge", name)
+    for name, rows in LABELS.items():
+        eq(page.types["vllm:" + name], "counter" if name.endswith("_total") else "gauge", name)
+        eq([labels for labels, _ in page.samples["vllm:" + name]], [{**own, **row} for row in rows], name)
+    eq(page.samples["vllm:cache_config_info"][0][1], 1)
+
+
+main(globals())
