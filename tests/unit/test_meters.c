@@ -63,8 +63,6 @@ static void test_gauges_and_counters(void **state) {
   check_has(b.data, "\nvllm:generation_tokens_total" LABELS "42.0\n");
   check_has(b.data, "\nvllm:request_success_total{engine=\"0\",finished_reason=\"length\","
                     "model_name=\"sim \\\"x\\\"\"} 5.0\n");
-  check_has(b.data, "\nvllm:num_requests_waiting_by_reason{engine=\"0\",model_name=\"sim "
-                    "\\\"x\\\"\",reason=\"capacity\"} \n");
   check_has(b.data, "\nvllm:engine_sleep_state{engine=\"0\",model_name=\"sim \\\"x\\\"\","
                     "sleep_state=\"awake\"} 1.0\n");
   check_has(b.data, "sleep_state=\"discard_all\"} 0.0\n");
