@@ -181,20 +181,20 @@ function Screen:line(section, widths, pick)
 end
 
 function Screen:row(section, widths, row)
-  local flexible, wrapped = section.flexible, {}
-  if flexible then
-    wrapped = wrap(cell_text(row[flexible] or ""), widths[flexible])
+  local wrapped, height, subs = {}, 1, false
+  for _, i in ipairs { section.flexible, section.wraps } do
+    wrapped[i] = wrap(cell_text(row[i] or ""), widths[i])
+    height = math.max(height, #wrapped[i])
   end
-  local subs = false
   self:line(section, widths, function(i)
     local cell = row[i] or ""
     local is_table = type(cell) == "table"
     subs = subs or is_table and cell.sub ~= nil
-    return i == flexible and wrapped[1] or cell_text(cell), is_table and cell.mark or nil
+    return wrapped[i] and wrapped[i][1] or cell_text(cell), is_table and cell.mark or nil
   end)
-  for k = 2, #wrapped do
+  for k = 2, height do
     self:line(section, widths, function(i)
-      return i == flexible and wrapped[k] or ""
+      return wrapped[i] and wrapped[i][k] or ""
     end)
   end
   if subs then
@@ -344,14 +344,23 @@ local function escape(s)
   s = clean(s)
   return (s:gsub("()([\\`*_%[%]|~&<$])", function(place, c)
     if c == "&" then
-      return "&amp;"
-    elseif c == "<" then
-      return "&lt;"
+      return s:find("^&[%w#]", place) and "&amp;" or "&"
+    elseif c == "<" then -- before a blank or a digit it begins no tag
+      return s:find("^<[ %d]", place) and "<" or "&lt;"
     elseif c == "_" and s:find("^%w_%w", place - 1) then
       return "_"
     end
     return "\\" .. c
   end))
+end
+
+-- A text of our own, whose `names` are code.
+local function prose(s)
+  local parts = {}
+  for before, name in (s .. "``"):gmatch "([^`]*)`([^`]*)`" do
+    parts[#parts + 1] = escape(before) .. (name ~= "" and "`" .. name .. "`" or "")
+  end
+  return table.concat(parts)
 end
 
 -- In a table a bar would end the cell even inside a code span.
@@ -404,12 +413,17 @@ local function glossary(out, summary, run)
   for _, line in ipairs(data.glossary(summary, run)) do
     out[#out + 1] = ("- %s: %s"):format(code(line[1]), escape(line[2]))
   end
-  for _, line in ipairs(data.terms()) do
-    out[#out + 1] = ("- *%s*: %s"):format(escape(line[1]), escape(line[2]))
+  for _, line in ipairs(data.terms(summary)) do
+    out[#out + 1] = ("- *%s*: %s"):format(escape(line[1]), prose(line[2]))
+  end
+  local infinity = "."
+  for _, metric in pairs(object(summary.as_infinity)) do
+    if (num(metric.failed) or 0) + (num(metric.incomplete) or 0) > 0 then
+      infinity = ", and *no answer = ∞* counts each as one that was never answered."
+    end
   end
   out[#out + 1] = "- Percentiles interpolate linearly over all samples; one is not given below 5/(1 − p) "
-    .. "samples. Requests that failed or never ended have no latency: they stand beside it, and "
-    .. "*no answer = ∞* counts each as one that was never answered."
+    .. "samples. Requests that failed or never ended have no latency: they stand beside it" .. infinity
 end
 
 local function fenced(out, command)

@@ -378,9 +378,15 @@ local TERMS = {
   { "±", "half of the 95 % interval on its longer side, with a session as one observation" },
 }
 
---- Lines of { word, meaning } for words that are no metrics.
-function data.terms()
-  return TERMS
+--- Lines of { word, meaning } for words that are no metrics; what a run has not is not explained.
+function data.terms(summary)
+  local list, has = {}, { objectives = next(object(at(summary, "metrics", "goodput", "objectives"))) ~= nil }
+  for _, term in ipairs(TERMS) do
+    if has[term[1]] ~= false then
+      list[#list + 1] = term
+    end
+  end
+  return list
 end
 
 --- Lines of { metric, meaning } for the metrics of the headline table.

@@ -3,7 +3,7 @@
 --
 -- { title =, head = { names }, align = "lrr…", rows = { { cell, … } }, notes = { text … } }
 -- A cell is a text, or { text, sub = "±…", range = "lo–hi", mark = "ok" | "bad" | "dim", code = true }.
--- `flexible` is the column whose text may be wrapped, `optional` lists columns a narrow terminal may
+-- `flexible` is the column whose text may be wrapped, `wraps` one that is wrapped where it must be cut, `optional` lists columns a narrow terminal may
 -- drop, first to last; of a section that `folds` a terminal shows the rows marked bad and counts the others.
 local parity = require "perigee.parity"
 local words = require "perigee.report_text"
@@ -451,8 +451,23 @@ local function own_by_tag(summary)
   }
 end
 
+-- "r3 48, r1 2, 2 more": the replicas where a class of failures came from, most often first.
+local function failed_at(replicas)
+  local ids, parts = sorted_keys(replicas, function(a, b)
+    local n, m = num(replicas[a]) or 0, num(replicas[b]) or 0
+    return n ~= m and n > m or n == m and a < b
+  end), {}
+  for i = 1, math.min(#ids, 3) do
+    parts[i] = ("%s %s"):format(ids[i], count(replicas[ids[i]]))
+  end
+  if #ids > 3 then
+    parts[4] = ("%d more"):format(#ids - 3)
+  end
+  return #parts > 0 and table.concat(parts, ", ") or "—"
+end
+
 local function errors(summary)
-  local rows = {}
+  local rows, several = {}, #object(summary.replicas) > 1
   for _, what in ipairs { "requests", "sessions", "other_requests" } do
     local group = object(summary[what])
     local classes, all = object(group.by_error), (num(group.ok) or 0) + (num(group.failed) or 0)
@@ -460,10 +475,24 @@ local function errors(summary)
       return classes[a] ~= classes[b] and classes[a] > classes[b] or classes[a] == classes[b] and a < b
     end)) do
       local name = what == "other_requests" and "plain HTTP" or what
-      rows[#rows + 1] = { { class, mark = "bad" }, name, count(classes[class]),
+      local row = { { class, mark = "bad" }, name, count(classes[class]),
         all > 0 and quantity(classes[class] / all, "ratio") or "—",
         text(at(group, "detail", class)) or "" }
+      if several then
+        table.insert(row, 5, failed_at(object(at(group, "failed_at", class))))
+      end
+      rows[#rows + 1] = row
     end
+  end
+  if several then
+    return {
+      title = "Failures",
+      head = { "class", "of", "n", "share", "replicas", "the first one said" },
+      align = "llrrll",
+      flexible = 6,
+      optional = { 4 },
+      rows = rows,
+    }
   end
   return {
     title = "Failures",
@@ -488,6 +517,7 @@ local function expectations(summary)
     head = { "", "expectation", "value", "bound", "n", "verdict" },
     align = "llrrrl",
     flexible = 6,
+    wraps = 2,
     rows = rows,
   }
 end

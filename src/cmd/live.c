@@ -155,6 +155,12 @@ void live_progress(void *user, const struct run_snapshot *s) {
   bool changed = s->phase != l->phase;
   bool due = l->terminal || changed || s->elapsed_s - l->last_s >= PLAIN_EVERY_S;
   bool shown = s->phase != RUN_LOADING && s->phase != RUN_ENDED;
+  /* In a pipe or a file each line stays: one that says only that it begins is of no use. */
+  uint64_t requests = s->live.requests + s->live.other_requests;
+  if (!isatty(STDERR_FILENO) && !s->interrupted && requests == 0 && s->elapsed_s < 1) {
+    pthread_mutex_unlock(&l->lock);
+    return;
+  }
   if (due && shown) {
     draw(l, s);
     l->last_s = s->elapsed_s;

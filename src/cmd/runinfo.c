@@ -306,6 +306,8 @@ struct value runinfo_value(const struct runjob *job) {
   return v;
 }
 
+#define MAX_SET_WIDTH 40 /* of name=value, whose meaning stands in a column */
+
 void runinfo_print_plan(const struct runjob *job) {
   struct value lines = banner(job);
   for (size_t i = 0; i < value_count(&lines); i++) {
@@ -319,9 +321,17 @@ void runinfo_print_plan(const struct runjob *job) {
   for (size_t i = 0; i < job->plan.n_expect; i++)
     printf("%-11s %s\n", i ? "" : "expects",
            job->plan.expect[i].text ? job->plan.expect[i].text : "(a Lua function)");
+  size_t widest = 0;
   for (size_t i = 0; i < job->plan.n_params; i++) {
     const struct plan_word *p = &job->plan.params[i];
-    printf("--set %s=%s%s%s\n", p->name, p->value ? p->value : "", p->doc ? "   " : "",
-           p->doc ? p->doc : "");
+    size_t width = strlen(p->name) + 1 + (p->value ? strlen(p->value) : 0);
+    if (p->doc && width > widest && width <= MAX_SET_WIDTH)
+      widest = width;
+  }
+  for (size_t i = 0; i < job->plan.n_params; i++) {
+    const struct plan_word *p = &job->plan.params[i];
+    int width = (int)widest - (int)strlen(p->name) - 1;
+    printf("%-11s %s=%*s%s%s\n", i ? "" : "--set", p->name, p->doc && width > 0 ? -width : 0,
+           p->value ? p->value : "", p->doc ? "  " : "", p->doc ? p->doc : "");
   }
 }

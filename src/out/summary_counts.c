@@ -49,6 +49,44 @@ static struct value outcomes_value(const struct outcomes *o, char *const detail[
   return v;
 }
 
+struct refusals {
+  uint64_t n;
+  const char *id;
+};
+
+static int by_refusals(const void *a, const void *b) {
+  const struct refusals *x = a, *y = b;
+  return x->n != y->n ? (x->n < y->n ? 1 : -1) : strcmp(x->id, y->id);
+}
+
+/* failed_at {class: {replica: n}}: which replica known by name failed, most often first. */
+static void count_failed_at(const struct table *t, const struct filter_use *use,
+                            struct value *main) {
+  uint64_t *n = mem_calloc((size_t)SAMPLE_ERROR_COUNT * t->replicas.n, sizeof *n);
+  for (size_t i = 0; i < t->n_rows; i++) {
+    const struct table_row *r = &t->rows[i];
+    if ((r->flags & ROW_MEASURED) && ((r->flags & ROW_GENERATION) || !t->has_generation) &&
+        r->replica != TABLE_NO_REPLICA && sample_error_failed(r->error) && filter_match_row(use, r))
+      n[r->error * t->replicas.n + r->replica]++;
+  }
+  struct value *at = value_set(main, "failed_at", value_object());
+  struct refusals *list = mem_calloc(t->replicas.n, sizeof *list);
+  for (size_t e = 0; e < SAMPLE_ERROR_COUNT; e++) {
+    size_t found = 0;
+    for (size_t i = 0; i < t->replicas.n; i++)
+      if (n[e * t->replicas.n + i])
+        list[found++] = (struct refusals){n[e * t->replicas.n + i], t->replicas.items[i]};
+    if (!found)
+      continue;
+    qsort(list, found, sizeof *list, by_refusals);
+    struct value *class = value_set(at, sample_error_name((enum sample_error)e), value_object());
+    for (size_t i = 0; i < found; i++)
+      set_count(class, list[i].id, list[i].n);
+  }
+  mem_free(list);
+  mem_free(n);
+}
+
 static void count_requests(const struct table *t, const struct filter_use *use, struct value *out) {
   struct outcomes generation = {.outside = 0}, other = {.outside = 0};
   for (size_t i = 0; i < t->n_rows; i++) {
@@ -72,6 +110,7 @@ static void count_requests(const struct table *t, const struct filter_use *use, 
       value_set(out, "requests", outcomes_value(first, plain ? t->other_detail : t->detail));
   set_count(main, "reconnects", first->reconnects);
   value_set(main, "generation", value_bool(t->has_generation));
+  count_failed_at(t, use, main);
   set_count(value_set(out, "other_requests", outcomes_value(rest, t->other_detail)), "reconnects",
             rest->reconnects);
 }

@@ -3,7 +3,7 @@ import json
 import re
 import subprocess
 
-from harness import RELAXED, Server, chat_chunk, eq, has, main, simple_chat, usage
+from harness import RELAXED, Server, chat_chunk, eq, has, main, one_turn, simple_chat, usage
 
 PLAN = """
 local perigee = require "perigee"
@@ -178,6 +178,33 @@ def test_tags_that_all_requests_have_alike_take_no_place(work):
     eq(result.summary["tags_left_out"], ["a9"])
     has(result.report(), "The same for all requests: a1 = same,")
     has(result.report(), "a9 | (left out:")
+
+
+def test_long_expectations_are_wrapped(work):
+    """No part of what was asked is cut off, nor is it in a pipe."""
+    text = "output_tokens{turn=1, phase=the_first_of_them_all} mean > 0.5 * output_tokens{turn=1, phase=the_other_one} mean"
+    work.write("s.lua", one_turn(2, 8).replace("session =", f"expect = {{ '{text}' }},\n  session ="))
+    result = work.perigee("run", "s.lua", *RELAXED, "--fault", "r1:503")
+    table = result.out.split("Expectations\n")[1].split("Results\n")[0]
+    assert "…" not in table, table
+    for word in text.split():
+        has(table, word)
+    assert all(len(line) <= 100 for line in table.splitlines()), table
+    assert re.search(r"http_5xx +requests +\d+ +[\d.]+ %  r1 \d+ +POST ", result.out), result.out
+    eq(list(result.summary["requests"]["failed_at"]), ["http_5xx"])
+    eq(list(result.summary["requests"]["failed_at"]["http_5xx"]), ["r1"])
+    assert "0 failed of 0 requests" not in result.err, result.err  # a line that says nothing is left out
+
+
+def test_parameters_of_a_plan_are_aligned(work):
+    work.write("s.lua", """local perigee = require "perigee"
+local n = perigee.param("n", 3, "how many")
+local long = perigee.param("a_longer_one", "x", "what else")
+return perigee.plan { load = perigee.closed { users = n, sessions = n }, session = function() end }
+""")
+    result = work.perigee("run", "s.lua", "--plan")
+    lines = result.out.splitlines()
+    eq(lines[-2:], ["--set       n=3             how many", "            a_longer_one=x  what else"])
 
 
 main(globals())

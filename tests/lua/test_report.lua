@@ -193,7 +193,7 @@ describe("report.markdown", function()
     expect(text):contains "- **load:** open, 2 sessions/s"
     expect(text):contains "| `ttft` | ms | 600 | 40 | 3 | 300 (280–330) | 300 | 540 | 570 | 594 |"
     expect(text):contains "| no answer = ∞ | ms | 640 |  |  |  | 320 | — | — | ∞ |"
-    expect(text):contains "| ✗ | `ttft p95 < 400ms` | 570 ms |  |  | 570 ms is not &lt; 400 ms |"
+    expect(text):contains "| ✗ | `ttft p95 < 400ms` | 570 ms |  |  | 570 ms is not < 400 ms |"
     expect(text):contains "- `ttft`: first event − start"
     expect(text):contains "- `samples.jsonl`: one row per request"
   end)

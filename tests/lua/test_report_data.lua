@@ -213,6 +213,30 @@ describe("the other tables", function()
     expect(texts(s.rows[5])):eq { "http_4xx", "plain HTTP", "1", "100 %", "" }
   end)
 
+  it("say which replicas failed where there are several", function()
+    local s = section({
+      requests = { ok = 90, failed = 10, by_error = { reset = 8, connect = 2 },
+        failed_at = { reset = { r1 = 1, r2 = 4, r3 = 1, r0 = 1, r4 = 1 } }, detail = { reset = "gone" } },
+      replicas = { { id = "r1", requests = 1 }, { id = "r2", requests = 99 } },
+    }, "Failures")
+    expect(s.head[5]):eq "replicas"
+    expect(texts(s.rows[1])):eq { "reset", "requests", "8", "8.00 %", "r2 4, r0 1, r1 1, 2 more", "gone" }
+    expect(texts(s.rows[2])[5]):eq "—"
+  end)
+
+  it("explain objectives where there are some", function()
+    local function explained(summary)
+      for _, term in ipairs(data.terms(summary)) do
+        if term[1] == "objectives" then
+          return true
+        end
+      end
+      return false
+    end
+    expect(explained {}):eq(false)
+    expect(explained { metrics = { goodput = { objectives = { { metric = "ttft" } } } } }):eq(true)
+  end)
+
   it("give each expectation its verdict, value and reason", function()
     local s = section({ expectations = {
       { text = "ttft p95 < 400ms", met = true, value = 0.163, shown = "163 ms", bound_shown = "< 400 ms", n = 1400 },

@@ -1,50 +1,12 @@
-/* test_summary.c: summary.json (summary.c, summary_group.c, summary_counts.c) from tables whose
+/* test_summary.c: summary.json (summary.c, summary_group.c) from tables whose
  * answers are known. */
 #include "check.h"
 
 #include <math.h>
 
 #include "base/rng.h"
-#include "out/summary.h"
-#include "out_rows.h"
+#include "summary_check.h"
 #include "text/json.h"
-
-static struct metrics metrics;
-
-static struct value build(const struct table *t, const struct expect *expects, size_t n) {
-  struct summary_options o = {
-      .run_id = "demo-1",
-      .metrics = &metrics,
-      .expects = expects,
-      .n_expects = n,
-      .checks = {.limits = checks_default_limits(), .clock_step_ns = SAMPLE_ABSENT},
-      .simulated = true};
-  return summary_build(t, &o);
-}
-
-/* "metrics.ttft.p50" of v. */
-static const struct value *at(const struct value *v, const char *path) {
-  char word[64];
-  while (*path && v) {
-    size_t n = strcspn(path, ".");
-    snprintf(word, sizeof word, "%.*s", (int)n, path);
-    v = v->kind == VALUE_ARRAY ? value_at(v, (size_t)atoi(word)) : value_get(v, word);
-    path += n + (path[n] == '.');
-  }
-  if (!v)
-    fail_msg("no %s", path);
-  return v;
-}
-
-static double num(const struct value *v, const char *path) {
-  double x = NAN;
-  if (!value_to_double(at(v, path), &x))
-    fail_msg("%s is no number", path);
-  return x;
-}
-
-#define check_num(v, path, want) check_near(num((v), (path)), (want), 1e-12)
-#define check_null(v, path) assert_int_equal(at((v), (path))->kind, VALUE_NULL)
 
 /* 600 good requests of 100 sessions (6 turns): ttft = 1 … 600 ms in a scrambled order, replica r0
  * two times of three; then 40 failed, 3 incomplete, 2 cancelled, 5 in the warm-up. */
@@ -311,13 +273,6 @@ static void failures_count_as_samples_and_have_no_ratio(void **state) {
   table_free(t);
 }
 
-static struct sample *plain_http(uint64_t session, enum sample_error error) {
-  struct sample *s = error ? row_failed(session, 0, 0, error) : row_ok(session, 0, 0, 1, 1);
-  s->is_generation = s->streamed = s->stream_asked = false;
-  s->error_detail = error ? mem_strdup("plain") : NULL;
-  return s;
-}
-
 /* The end of the run cuts requests off; only metrics that leave those out say so. */
 static void what_was_cut_off_is_told_where_it_is_missing(void **state) {
   (void)state;
@@ -338,50 +293,6 @@ static void what_was_cut_off_is_told_where_it_is_missing(void **state) {
   table_free(t);
   for (size_t i = 0; i < 3; i++)
     expect_free(&expects[i]);
-}
-
-/* Each group counts its own, outside the window too. */
-static void plain_http_is_counted_apart(void **state) {
-  (void)state;
-  struct table *t = table_new(0);
-  row_add(t, plain_http(1, SAMPLE_HTTP_4XX));
-  for (int i = 0; i < 3; i++) {
-    struct sample *s = plain_http(2, SAMPLE_OK);
-    s->measured = i == 0;
-    s->reconnects = i == 2 ? 0 : 1;
-    row_add(t, s);
-  }
-  table_finish(t);
-  struct value s = build(t, NULL, 0);
-  check_num(&s, "requests.ok", 1);
-  check_num(&s, "requests.outside_window", 2);
-  assert_string_equal(value_to_string(at(&s, "requests.detail.http_4xx")), "plain");
-  check_num(&s, "other_requests.ok", 0); /* always there; counted above */
-  check_num(&s, "other_requests.outside_window", 0);
-  check_num(&s, "requests.reconnects", 1); /* measured ones only */
-  check_num(&s, "other_requests.reconnects", 0);
-  assert_null(value_get(at(&s, "sessions"), "reconnects"));
-  value_free(&s);
-  struct sample *again = row_failed(1, 1, 0, SAMPLE_HTTP_4XX);
-  again->reconnects = 3;
-  row_add(t, again);
-  struct sample *warm = row_ok(3, 1, 0, 1, 1);
-  warm->measured = false;
-  row_add(t, warm);
-  table_finish(t);
-  s = build(t, NULL, 0);
-  check_num(&s, "requests.ok", 0);
-  check_num(&s, "requests.failed", 1);
-  check_num(&s, "requests.outside_window", 1);
-  assert_int_equal(value_count(at(&s, "requests.detail")), 0);
-  check_num(&s, "other_requests.ok", 1);
-  check_num(&s, "other_requests.failed", 1);
-  check_num(&s, "other_requests.outside_window", 2);
-  check_num(&s, "requests.reconnects", 3);
-  check_num(&s, "other_requests.reconnects", 1);
-  assert_string_equal(value_to_string(at(&s, "other_requests.detail.http_4xx")), "plain");
-  value_free(&s);
-  table_free(t);
 }
 
 /* Two measured sessions, and `warm` of the warm-up beside them. */
@@ -427,27 +338,6 @@ static void replies_of_one_read_are_counted(void **state) {
   check_num(&v, "metrics.tpot.same_read", 2); /* not the reply of one token */
   check_num(&v, "metrics.output_rate.n", 2);
   assert_null(value_get(at(&v, "metrics.ttft"), "same_read"));
-  value_free(&v);
-  table_free(t);
-}
-
-/* A replica's tokens are those it served. */
-static void failed_requests_served_no_tokens(void **state) {
-  (void)state;
-  struct table *t = table_new(0);
-  static const enum sample_error errors[] = {SAMPLE_OK, SAMPLE_INCOMPLETE, SAMPLE_CANCELLED,
-                                             SAMPLE_TRUNCATED};
-  for (size_t i = 0; i < ARRAY_LEN(errors); i++) {
-    struct sample *s = row_tokens(row_ok(i, 1, 0, 1, 1), 100, 10, 0);
-    s->error = errors[i];
-    s->chosen = mem_strdup("r0");
-    row_add(t, s);
-  }
-  table_finish(t);
-  struct value v = build(t, NULL, 0);
-  check_num(&v, "replicas.0.requests", 4);
-  check_num(&v, "replicas.0.prompt_tokens", 300);
-  check_num(&v, "replicas.0.output_tokens", 30);
   value_free(&v);
   table_free(t);
 }
@@ -583,18 +473,6 @@ static void four_shards_equal_one(void **state) {
   value_free(&b);
 }
 
-static int set_up(void **state) {
-  (void)state;
-  metrics_init(&metrics);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  metrics_free(&metrics);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(counts),
@@ -604,14 +482,12 @@ int main(void) {
       cmocka_unit_test(exactly_enough_samples_are_enough),
       cmocka_unit_test(failures_count_as_samples_and_have_no_ratio),
       cmocka_unit_test(what_was_cut_off_is_told_where_it_is_missing),
-      cmocka_unit_test(plain_http_is_counted_apart),
       cmocka_unit_test(the_warm_up_does_not_widen_intervals),
       cmocka_unit_test(replies_of_one_read_are_counted),
-      cmocka_unit_test(failed_requests_served_no_tokens),
       cmocka_unit_test(an_empty_run_is_still_a_summary),
       cmocka_unit_test(expectations_are_in_it),
       cmocka_unit_test(expectations_name_what_was_cut_off),
       cmocka_unit_test(four_shards_equal_one),
   };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return cmocka_run_group_tests(tests, summary_set_up, summary_tear_down);
 }

@@ -1,51 +1,7 @@
 /* test_summary_group.c: which requests and sessions a group's metrics rest on. */
 #include "check.h"
 
-#include <math.h>
-
-#include "out/summary.h"
-#include "out_rows.h"
-
-static struct metrics metrics;
-
-static struct value build(const struct table *t) {
-  struct summary_options o = {
-      .run_id = "demo-1",
-      .metrics = &metrics,
-      .checks = {.limits = checks_default_limits(), .clock_step_ns = SAMPLE_ABSENT},
-      .simulated = true};
-  return summary_build(t, &o);
-}
-
-/* "metrics.ttft.p50" of v. */
-static const struct value *at(const struct value *v, const char *path) {
-  char word[64];
-  while (*path && v) {
-    size_t n = strcspn(path, ".");
-    snprintf(word, sizeof word, "%.*s", (int)n, path);
-    v = v->kind == VALUE_ARRAY ? value_at(v, (size_t)atoi(word)) : value_get(v, word);
-    path += n + (path[n] == '.');
-  }
-  if (!v)
-    fail_msg("no %s", path);
-  return v;
-}
-
-static double num(const struct value *v, const char *path) {
-  double x = NAN;
-  if (!value_to_double(at(v, path), &x))
-    fail_msg("%s is no number", path);
-  return x;
-}
-
-#define check_num(v, path, want) check_near(num((v), (path)), (want), 1e-12)
-#define check_null(v, path) assert_int_equal(at((v), (path))->kind, VALUE_NULL)
-
-static struct sample *plain_http(uint64_t session, enum sample_error error) {
-  struct sample *s = error ? row_failed(session, 0, 0, error) : row_ok(session, 0, 0, 1, 1);
-  s->is_generation = s->streamed = s->stream_asked = false;
-  return s;
-}
+#include "summary_check.h"
 
 /* A request that asked for a whole reply has no first token, however it ends. */
 static void as_infinity_is_of_those_that_asked(void **state) {
@@ -59,7 +15,7 @@ static void as_infinity_is_of_those_that_asked(void **state) {
   }
   row_add(t, plain_http(1, SAMPLE_HTTP_4XX));
   table_finish(t);
-  struct value s = build(t);
+  struct value s = build(t, NULL, 0);
   check_num(&s, "as_infinity.ttft.n", 15);
   check_num(&s, "as_infinity.ttft.failed", 5);
   check_num(&s, "metrics.ttft.failed", 5);
@@ -73,7 +29,7 @@ static void as_infinity_is_of_those_that_asked(void **state) {
   for (uint32_t i = 0; i < 30; i++)
     row_add(t, plain_http(i, SAMPLE_HTTP_4XX));
   table_finish(t);
-  s = build(t);
+  s = build(t, NULL, 0);
   assert_int_equal(value_count(at(&s, "as_infinity")), 0);
   assert_int_equal(at(&s, "as_infinity")->kind, VALUE_OBJECT);
   value_free(&s);
@@ -87,7 +43,7 @@ static void intervals_need_sessions(void **state) {
   for (uint32_t i = 0; i < 120; i++)
     row_add(t, row_ok(i % 12, 1, 0, (i * 37 % 120) + 1, 1));
   table_finish(t);
-  struct value s = build(t);
+  struct value s = build(t, NULL, 0);
   assert_int_equal(value_count(at(&s, "metrics.ttft.ci95.mean")), 2);
   assert_int_equal(value_count(at(&s, "metrics.ttft.ci95.p50")), 2);
   assert_true(num(&s, "metrics.ttft.p90") > 0);
@@ -101,22 +57,10 @@ static void intervals_need_sessions(void **state) {
   table_free(t);
 }
 
-static int set_up(void **state) {
-  (void)state;
-  metrics_init(&metrics);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  metrics_free(&metrics);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(as_infinity_is_of_those_that_asked),
       cmocka_unit_test(intervals_need_sessions),
   };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return cmocka_run_group_tests(tests, summary_set_up, summary_tear_down);
 }
