@@ -3,8 +3,9 @@
 --
 -- { title =, head = { names }, align = "lrr…", rows = { { cell, … } }, notes = { text … } }
 -- A cell is a text, or { text, sub = "±…", range = "lo–hi", mark = "ok" | "bad" | "dim", code = true }.
--- `flexible` is the column whose text may be wrapped, `wraps` one that is wrapped where it must be cut, `optional` lists columns a narrow terminal may
--- drop, first to last; of a section that `folds` a terminal shows the rows marked bad and counts the others.
+-- `flexible` is the column whose text may be wrapped, `wraps` one that is wrapped where it would be cut, and
+-- `optional` lists columns a narrow terminal may drop, first to last; of a section that `folds` a terminal
+-- shows the rows marked bad and counts the others.
 local parity = require "perigee.parity"
 local words = require "perigee.report_text"
 
@@ -452,18 +453,18 @@ local function own_by_tag(summary)
 end
 
 -- "r3 48, r1 2, 2 more": the replicas where a class of failures came from, most often first.
-local function failed_at(replicas)
-  local ids, parts = sorted_keys(replicas, function(a, b)
-    local n, m = num(replicas[a]) or 0, num(replicas[b]) or 0
-    return n ~= m and n > m or n == m and a < b
-  end), {}
-  for i = 1, math.min(#ids, 3) do
-    parts[i] = ("%s %s"):format(ids[i], count(replicas[ids[i]]))
+local function failed_at(group, class)
+  local parts, n = {}, 0
+  for _, at_one in ipairs(object(group.failed_at)) do
+    if at_one.error == class then
+      n = n + 1
+      parts[n] = n <= 3 and ("%s %s"):format(tostring(at_one.replica), count(at_one.requests)) or nil
+    end
   end
-  if #ids > 3 then
-    parts[4] = ("%d more"):format(#ids - 3)
+  if n > 3 then
+    parts[4] = ("%d more"):format(n - 3)
   end
-  return #parts > 0 and table.concat(parts, ", ") or "—"
+  return n > 0 and table.concat(parts, ", ") or "—"
 end
 
 local function errors(summary)
@@ -479,7 +480,7 @@ local function errors(summary)
         all > 0 and quantity(classes[class] / all, "ratio") or "—",
         text(at(group, "detail", class)) or "" }
       if several then
-        table.insert(row, 5, failed_at(object(at(group, "failed_at", class))))
+        table.insert(row, 5, failed_at(group, class))
       end
       rows[#rows + 1] = row
     end

@@ -59,7 +59,7 @@ static int by_refusals(const void *a, const void *b) {
   return x->n != y->n ? (x->n < y->n ? 1 : -1) : strcmp(x->id, y->id);
 }
 
-/* failed_at {class: {replica: n}}: which replica known by name failed, most often first. */
+/* failed_at [{error, replica, requests}]: which replica known by name failed, most often first. */
 static void count_failed_at(const struct table *t, const struct filter_use *use,
                             struct value *main) {
   uint64_t *n = mem_calloc((size_t)SAMPLE_ERROR_COUNT * t->replicas.n, sizeof *n);
@@ -69,19 +69,20 @@ static void count_failed_at(const struct table *t, const struct filter_use *use,
         r->replica != TABLE_NO_REPLICA && sample_error_failed(r->error) && filter_match_row(use, r))
       n[r->error * t->replicas.n + r->replica]++;
   }
-  struct value *at = value_set(main, "failed_at", value_object());
+  struct value *at = value_set(main, "failed_at", value_array());
   struct refusals *list = mem_calloc(t->replicas.n, sizeof *list);
   for (size_t e = 0; e < SAMPLE_ERROR_COUNT; e++) {
     size_t found = 0;
     for (size_t i = 0; i < t->replicas.n; i++)
       if (n[e * t->replicas.n + i])
         list[found++] = (struct refusals){n[e * t->replicas.n + i], t->replicas.items[i]};
-    if (!found)
-      continue;
     qsort(list, found, sizeof *list, by_refusals);
-    struct value *class = value_set(at, sample_error_name((enum sample_error)e), value_object());
-    for (size_t i = 0; i < found; i++)
-      set_count(class, list[i].id, list[i].n);
+    for (size_t i = 0; i < found; i++) {
+      struct value *v = value_push(at, value_object());
+      value_set(v, "error", value_cstring(sample_error_name((enum sample_error)e)));
+      value_set(v, "replica", value_cstring(list[i].id));
+      set_count(v, "requests", list[i].n);
+    }
   }
   mem_free(list);
   mem_free(n);

@@ -81,8 +81,7 @@ def test_the_fields_are_documented(work):
     checks = {c["name"] for c in summary["checks"]}
     for row in rows:
         eq(sorted((set(row) | stamps) ^ documented), [], "fields of a row")
-    names = ("metrics", "as_infinity", "by_error", "detail", "arms", "script_checks", "causes", "refused", "reason",
-             "failed_at")
+    names = ("metrics", "as_infinity", "by_error", "detail", "arms", "script_checks", "causes", "refused", "reason")
     documented = check_names("summary.json", summary, free=names)
     eq(sorted(set(summary) - documented - checks), [], "summary's fields with a line of their own")
     eq(sorted(documented - set(summary) - checks), [], "documented fields that the summary lacks")

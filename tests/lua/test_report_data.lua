@@ -216,7 +216,10 @@ describe("the other tables", function()
   it("say which replicas failed where there are several", function()
     local s = section({
       requests = { ok = 90, failed = 10, by_error = { reset = 8, connect = 2 },
-        failed_at = { reset = { r1 = 1, r2 = 4, r3 = 1, r0 = 1, r4 = 1 } }, detail = { reset = "gone" } },
+        failed_at = { { error = "reset", replica = "r2", requests = 4 },
+          { error = "reset", replica = "r0", requests = 1 },
+          { error = "reset", replica = "r1", requests = 1 }, { error = "reset", replica = "r3", requests = 1 },
+          { error = "reset", replica = "r4", requests = 1 } }, detail = { reset = "gone" } },
       replicas = { { id = "r1", requests = 1 }, { id = "r2", requests = 99 } },
     }, "Failures")
     expect(s.head[5]):eq "replicas"
