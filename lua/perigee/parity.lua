@@ -12,7 +12,20 @@ local SAID = {
   refused = "both refuse it", skipped = "not compared", error = "not compared", unknown = "not compared",
 }
 
-local function verdict_words(case)
+-- What a completion counts of a case whose ids another way of asking has given.
+local function is_known_by_ids(case, entry)
+  for _, other in ipairs(object(entry.cases)) do
+    if other.verdict == "equal" and other.case == case.case and other.form == case.form then
+      return true
+    end
+  end
+  return false
+end
+
+local function verdict_words(case, entry)
+  if case.verdict == "count" and is_known_by_ids(case, entry) then
+    return "equal count"
+  end
   local said = SAID[text(case.verdict) or ""] or tostring(case.verdict)
   local difference = case.difference
   if case.verdict == "differs" and type(difference) == "table" and num(difference.index) then
@@ -36,7 +49,7 @@ function parity.rows(list)
         evidence = clean(text(case.evidence) or "—"),
         here = num(case.local_tokens) and count(case.local_tokens) or "—",
         there = num(case.server_tokens) and count(case.server_tokens) or "—",
-        words = verdict_words(case),
+        words = verdict_words(case, entry),
       }
     end
   end
@@ -269,6 +282,28 @@ function parity.gaps(list)
   return gaps
 end
 
+local MAX_ODD = 6
+
+--- What servers answered beside the point, each once: a broken list of ids, a count that is another.
+function parity.oddities(list)
+  local odd, seen = {}, {}
+  for _, entry in ipairs(object(list)) do
+    for _, case in ipairs(object(entry.cases)) do
+      local said = text(case.odd)
+      local key = said and tostring(entry.server) .. said
+      if said and not seen[key] then
+        seen[key] = true
+        odd[#odd + 1] = ("%s, %s (%s): %s"):format(clean(entry.server or "?"), clean(case.case or "?"),
+          clean(case.form or "?"), clean(said))
+      end
+    end
+  end
+  if #odd > MAX_ODD then
+    odd[MAX_ODD] = ("and %d more of the kind"):format(#odd - MAX_ODD + 1)
+  end
+  return table.move(odd, 1, math.min(#odd, MAX_ODD), 1, {})
+end
+
 local function columns(s)
   return utf8.len(s) or #s
 end
@@ -367,6 +402,26 @@ function parity.made_with(entry)
   return table.concat(parts, ", ")
 end
 
+--- The last line: what the comparisons prove.
+function parity.closing(list)
+  local worst, ids, by_count, compared = parity.worst(list), 0, 0, 0
+  for _, entry in ipairs(object(list)) do
+    compared = compared + (num(entry.compared) or 0)
+    for _, case in ipairs(object(entry.cases)) do
+      ids = ids + (case.verdict == "equal" and 1 or 0)
+      by_count = by_count + (case.verdict == "count" and 1 or 0)
+    end
+  end
+  if worst == "count" and ids > 0 then
+    return ("Equal: the same ids in %s, and where servers gave none equal counts in %s."):format(
+      words.counted(ids, "case"), words.counted(by_count, "case"))
+  elseif worst == "unknown" and compared > 0 then
+    return ("Not proven: %s could be compared, and nothing differs in them."):format(
+      words.counted(compared, "case"))
+  end
+  return END[worst]
+end
+
 --- What `perigee parity` prints.
 function parity.terminal(list)
   local out, first = {}, object(object(list)[1])
@@ -388,8 +443,16 @@ function parity.terminal(list)
       out[#out + 1] = "  " .. line
     end
   end
+  local odd = parity.oddities(list)
+  if #odd > 0 then
+    out[#out + 1] = ""
+    out[#out + 1] = "Odd answers, passed over"
+    for _, line in ipairs(odd) do
+      out[#out + 1] = "  " .. line
+    end
+  end
   out[#out + 1] = ""
-  out[#out + 1] = END[parity.worst(list)]
+  out[#out + 1] = parity.closing(list)
   return table.concat(out, "\n") .. "\n"
 end
 

@@ -1,6 +1,7 @@
 /* parityask.c: asking servers for the ids of a prompt, in the ways there are; see parityask.h. */
 #include "cmd/parityask.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,10 @@
 #include "text/json.h"
 
 #define TIMEOUT_NS (10 * NS_PER_S)
+/* A reply is bounded by the question: ids are a few bytes for each of its bytes, a template's and
+ * the tokens' texts come on top. */
+#define REPLY_BYTES ((size_t)1 << 20)
+#define REPLY_PER_BYTE 64
 
 struct asking {
   struct loop *loop;
@@ -98,6 +103,7 @@ static int start(struct asking *a, struct ask *ask, size_t server, const struct 
   r->parts = &ask->body;
   r->n_parts = 1;
   r->timeouts.total_ns = a->timeout_ns;
+  r->max_body = REPLY_BYTES + REPLY_PER_BYTE * ask->body->len;
   r->done = on_done;
   r->user = ask;
   int rc = http_request_start(a->client, r, err);
@@ -124,6 +130,18 @@ static bool read_ids(const struct value *list, struct parity_answer *out) {
   out->ids = ids;
   out->n = n;
   return true;
+}
+
+/* What /tokenize says of its own answer: how many there are. */
+static void check_count(const struct value *v, const struct http_request *r,
+                        struct parity_answer *out) {
+  int64_t count;
+  char text[160];
+  if (!out->odd && value_to_int(value_get(v, "count"), &count) && count != (int64_t)out->n) {
+    snprintf(text, sizeof text, "POST %s: count says %" PRId64 ", and it lists %zu ids", r->path,
+             count, out->n);
+    out->odd = mem_strdup(text);
+  }
 }
 
 /* The ids, or the count, that a reply of this step holds; both of a completion. */
@@ -167,6 +185,23 @@ static void set_reason(struct parity_answer *a, const char *text) {
     a->reason = mem_strdup(text);
 }
 
+/* A reason that is more than "there is no such way here": kept when another way answers. */
+static void set_odd(struct parity_answer *a, const char *text) {
+  if (!a->odd)
+    a->odd = mem_strdup(text);
+  set_reason(a, text);
+}
+
+/* A reply of 200 that is no JSON. */
+static void describe_unreadable(const struct http_request *r, char *out, size_t size) {
+  if (r->error == SAMPLE_STREAM_ERROR && r->body.len >= REPLY_BYTES)
+    snprintf(out, size, "POST %s: the reply is longer than %zu MiB, far more than the question",
+             r->path, r->max_body >> 20);
+  else
+    snprintf(out, size, "POST %s: the reply is no JSON%s%.200s", r->path, r->detail[0] ? ": " : "",
+             r->detail);
+}
+
 /* Takes a reply into the answer; whether the question is answered. */
 static bool take(struct parity_server *s, const struct parity_case *c, enum parityask_step step,
                  const struct http_request *r, struct parity_answer *out) {
@@ -178,19 +213,38 @@ static bool take(struct parity_server *s, const struct parity_case *c, enum pari
   }
   if (r->status != 200) {
     describe_error(r, text, sizeof text);
-    set_reason(out, text);
-    if (r->status == 404 || r->status == 405 || r->status == 501)
+    if (r->status == 404 || r->status == 405 || r->status == 501) {
+      set_reason(out, text);
       s->unknown[c->form] |=
           step == ASK_TOKENIZE ? 1u << step | 1u << ASK_TOKENIZE_CONTENT : 1u << step;
-    else if (r->status >= 400 && r->status < 500 && r->status != 401 && r->status != 403 &&
-             r->status != 429)
+      return false;
+    }
+    if (step == ASK_COMPLETION_IDS && r->status < 500) /* a strict server, of the wanted ids */
+      set_reason(out, text);
+    else
+      set_odd(out, text);
+    if (r->status >= 400 && r->status < 500 && r->status != 401 && r->status != 403 &&
+        r->status != 429)
       out->refused = true;
     return false;
   }
-  bool good = r->body.len && json_parse(r->body.data, r->body.len, &v, NULL) == 0;
-  if (good) {
+  bool json = r->body.len && json_parse(r->body.data, r->body.len, &v, NULL) == 0, good = false;
+  const char *field = step >= ASK_COMPLETION_IDS ? "usage.prompt_tokens"
+                      : step == ASK_RENDER       ? "token_ids"
+                                                 : "tokens";
+  snprintf(text, sizeof text, "POST %s: the reply has no %s", r->path, field);
+  if (json) {
     good = read_reply(&v, step, out);
+    if (good && step <= ASK_TOKENIZE_CONTENT)
+      check_count(&v, r, out);
+    else if (!good && step <= ASK_RENDER && value_get(&v, field)) {
+      snprintf(text, sizeof text, "POST %s: its %s are no list of ids", r->path, field);
+      set_odd(out, text);
+    }
     value_free(&v);
+  } else {
+    describe_unreadable(r, text, sizeof text);
+    set_odd(out, text);
   }
   /* No ids for a text: the field that it came in is not known there (llama.cpp, messages). */
   if (good && step == ASK_TOKENIZE && !out->n && (c->form == PARITY_MESSAGES || c->len)) {
@@ -199,10 +253,6 @@ static bool take(struct parity_server *s, const struct parity_case *c, enum pari
     good = false;
   }
   if (!good) {
-    snprintf(text, sizeof text, "POST %s: the reply has no %s", r->path,
-             step >= ASK_COMPLETION_IDS ? "usage.prompt_tokens"
-             : step == ASK_RENDER       ? "token_ids"
-                                        : "tokens");
     set_reason(out, text);
     s->unknown[c->form] |= 1u << step;
     return false;
@@ -330,6 +380,7 @@ void parityask_free(struct parity_server *servers, size_t n, size_t n_questions)
     for (size_t j = 0; servers[i].answers && j < n_questions; j++) {
       mem_free(servers[i].answers[j].ids);
       mem_free(servers[i].answers[j].reason);
+      mem_free(servers[i].answers[j].odd);
     }
     mem_free(servers[i].answers);
     mem_free(servers[i].gone);

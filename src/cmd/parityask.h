@@ -26,6 +26,7 @@ struct parity_answer {
   int64_t usage; /* a completion's usage.prompt_tokens; −1: not said */
   bool refused;  /* with a status of 4xx, whichever way it was asked */
   char *reason;  /* why there is no answer; NULL */
+  char *odd; /* what another way of asking answered that is neither ids nor "no such way"; NULL */
 };
 
 struct parity_question {

@@ -110,6 +110,7 @@ static void judge(struct pass *p, size_t number, struct value *list, struct tall
   value_set(v, "evidence", value_cstring(parityask_evidence(a)));
   value_set(v, "local_tokens", rc ? value_null() : count_value(ours.n));
   value_set(v, "server_tokens", answered ? count_value(a->n) : value_null());
+  value_set(v, "odd", value_cstring(a->odd));
   value_set(v, "usage_tokens", a->usage >= 0 ? value_int(a->usage) : value_null());
   if (!rc && answered)
     compare(p, number, &ours, v, tally);
@@ -120,10 +121,10 @@ static void judge(struct pass *p, size_t number, struct value *list, struct tall
 
 /* ---- one server and renderer ---- */
 
-static const char *overall(const struct tally *t) {
+static const char *overall(const struct tally *t, bool gone) {
   if (t->differ)
     return "differs";
-  if (!t->compared)
+  if (!t->compared || (gone && t->undecided))
     return "unknown";
   return t->by_count ? "count" : "equal";
 }
@@ -203,7 +204,7 @@ static void judge_server(struct pass *p, struct value *out) {
   value_set(v, "sources", sources_value(p));
   value_set(v, "now", now_value(f));
   value_set(v, "announced", announced_value(f, p->server->url));
-  value_set(v, "verdict", value_cstring(overall(&tally)));
+  value_set(v, "verdict", value_cstring(overall(&tally, p->server->gone != NULL)));
   value_set(v, "compared", value_int(tally.compared));
   value_set(v, "differ", value_int(tally.differ));
   value_set(v, "by_count", value_int(tally.by_count));

@@ -48,12 +48,14 @@ struct paritycheck {
  * - now: the day that templates are told, "2026-08-22"
  * - announced: what the server says of itself (run/fleet.h), or null
  * - verdict: "equal" (all that was compared, by ids), "count" (equal counts, no ids to be had),
- *   "differs", "unknown" (nothing could be compared; `reason` says why)
+ *   "differs", "unknown" (nothing could be compared, or the server was gone before all was;
+ * `reason` says why)
  * - compared, differ, by_count: numbers of cases
  * - requests: how many were made to the server, for all its renderers together
  * - reason: null, or what could not be asked
  * - cases: [{case, form ("prompt" | "messages"), evidence (null: none), local_tokens, server_tokens
- *   (null where unknown), usage_tokens (null: no completion said it), verdict ("equal" "count"
+ *   (null where unknown), usage_tokens (null: no completion said it), odd (null, or what another
+ *   way of asking answered that is neither ids nor "no such way"), verdict ("equal" "count"
  * "differs" "refused" (both sides refuse it) "skipped" "error"), reason (null, or text), difference
  * (null, or {index, local_id, server_id, same_text, before, local, server}: texts readable,
  * quoted), causes [{name, text, test, strength}]}]

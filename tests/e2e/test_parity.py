@@ -394,6 +394,74 @@ def test_counts_where_no_ids_are_to_be_had(work):
     eq((c["causes"][0]["name"], c["causes"][0]["strength"]), ("double_bos", "count"))
 
 
+def odd_server(tokenize, count=None):
+    """Bytes as tokens; `tokenize(request, ids)` is what /tokenize answers, a value or a text as it stands."""
+    def handle(request, connection):
+        if request.path == "/v1/models":
+            connection.reply({"data": [{"id": "m"}]})
+            return
+        prompt = (request.json.get("prompt") or request.json["content"]).encode()  # vLLM's form, llama.cpp's
+        if request.path == "/tokenize":
+            said = tokenize(request, list(prompt))
+            connection.reply(*said) if isinstance(said, tuple) else connection.reply(said)
+        elif request.path == "/v1/completions":
+            connection.reply({"choices": [{"text": "x"}], "usage": {"prompt_tokens": len(prompt) + (count or 0)}})
+        else:
+            connection.reply({"detail": "Not Found"}, "404 Not Found")
+    return Server(handle)
+
+
+def test_odd_answers_are_told(work):
+    """What is neither ids nor "no such way" is passed over for another way of asking, and said."""
+    for tokenize, says in (
+            (lambda _, ids: {"tokens": [str(i) for i in ids]}, "POST /tokenize: its tokens are no list of ids"),
+            (lambda _, ids: {"tokens": [-1]}, "POST /tokenize: its tokens are no list of ids"),
+            (lambda *_: ("{\"tokens\": [1,", "200 OK"), "POST /tokenize: the reply is no JSON"),
+            (lambda *_: ({"error": {"message": "busy"}}, "500 Oh"), "POST /tokenize: status 500: busy"),
+            (lambda *_: {"tokens": [1] * 1_000_000},
+             "POST /tokenize: the reply is longer than 1 MiB, far more than the question")):
+        with odd_server(tokenize) as server:
+            entry = parity(work, server.url, "--tokenizer", "bytes")[0]
+            table = work.perigee("parity", server.url, "--tokenizer", "bytes")
+            eq(server.errors, [])
+        eq((entry["verdict"], case(entry, "plain", "prompt")["odd"]), ("count", says))
+        has(table.out, "Odd answers, passed over\n  r0, plain (prompt): " + says)
+        has(table.out, "Equal counts: no server gave ids")
+    with odd_server(lambda _, ids: {"tokens": ids, "count": len(ids) + 1}) as server:
+        table = work.perigee("parity", server.url, "--tokenizer", "bytes")
+    has(table.out, "count says 45, and it lists 44 ids")
+    has(table.out, "Equal: the server makes the same token ids of everything that was compared.")
+    eq(table.status, 0)
+
+
+def test_some_ids_and_some_counts(work):
+    """One question of two gets ids: the last line says what proves what."""
+    asked = []
+    def every_other(_, ids):
+        asked.append(ids)
+        return {"tokens": ids} if len(asked) % 2 else ({"error": "oh"}, "500 Oh")
+    with odd_server(every_other) as server:
+        table = work.perigee("parity", server.url, "--tokenizer", "bytes")
+    eq(table.status, 0)
+    has(table.out, "Equal: the same ids in 3 cases, and where servers gave none equal counts in 4 cases.")
+    has(table.out, "equal count\n") # of the case whose ids are known
+
+
+def test_a_server_that_dies_on_the_way(work):
+    """What was compared is equal, and that is no proof: the rest never was."""
+    asked = []
+    def dies(_, ids):
+        asked.append(ids)
+        if len(asked) > 3:
+            raise OSError
+        return {"tokens": ids}
+    with odd_server(dies) as server:
+        done = work.perigee("parity", server.url, "--tokenizer", "bytes")
+        server.errors.clear()
+    eq(done.status, 98)
+    has(done.out, "Not proven: 3 cases could be compared, and nothing differs in them.")
+
+
 def test_a_strict_server(work):
     """One that refuses fields it does not know gets a plain request."""
     def handle(request, connection):
