@@ -173,7 +173,13 @@ function checks.models(facts, e)
       "it serves %s, not %s",
       names_of(list, 4), quoted(facts.model)) }
   end
-  local longest = probe.max_model_len(facts, e)
+  local longest, name = probe.max_model_len(facts, e), probe.model(facts, e)
+  for _, m in ipairs(list) do
+    if m.id == name and m.odd_len ~= nil then
+      return { warn("models", "is it a gateway's own list? Ask the engine itself",
+        "%s, with a max_model_len of %s, which is no length", names_of(list, 4), tostring(m.odd_len)) }
+    end
+  end
   return { ok("models", "%s%s", names_of(list, 4),
     longest and (" (max_model_len %s)"):format(count(longest)) or "") }
 end
@@ -268,16 +274,24 @@ local function usable(c)
   return tostring(c.source):find("vllm", 1, true) and c.blocks - 1 or c.blocks
 end
 
+local function no_size(c)
+  return c and c.said ~= nil
+    and ("%s says a block size of %s, which is none"):format(c.source, tostring(c.said))
+    or "the metrics do not say the block size"
+end
+
 function checks.cache(facts, e)
   local r, c, kind = reply(e, "metrics"), probe.cache_config(e), probe.kind(e)
   local info, list = object(e, "server_info") or {}, {}
   if not r or not r.metrics then
     return {}
   elseif not c or not c.block_size then
-    list[1] = (kind == "vllm" or kind == "sglang") and warn("cache",
+    list[1] = c and c.said ~= nil
+      and warn("cache", "do these metrics come from the engine itself?", no_size(c))
+      or (kind == "vllm" or kind == "sglang") and warn("cache",
       "its version is too old for cache_config_info, or a multi-process setup hides it: see the server's"
         .. " log for the size",
-      "the metrics do not say the block size") or ok("cache", "the metrics do not say the block size")
+      no_size(c)) or ok("cache", no_size(c))
   else
     list[1] = ok("cache", "block_size %s%s%s, from %s", count(c.block_size),
       c.blocks and (", %s blocks (%s)"):format(count(usable(c)), counted(usable(c) * c.block_size, "token"))

@@ -1,6 +1,7 @@
 -- What a server's generated answers mean to `perigee doctor`: streams, usage, cached tokens, token ids, and
 -- whether its tokens are those made here. Checks as in perigee.doctor_checks.
 local parity = require "perigee.parity"
+local json = require "perigee.json"
 local probe = require "perigee.doctor_probe"
 local say = require "perigee.doctor_words"
 local words = require "perigee.report_text"
@@ -84,7 +85,10 @@ function generation.usage(facts, e)
     return {}
   end
   local streamed, whole, list = r.result.usage, warm_usage(e), {}
-  if streamed then
+  if streamed and not (streamed.prompt and streamed.completion) then
+    list[1] = warn("usage", "see the server's log; runs do not use such numbers",
+      "stream_options.include_usage is honoured, but its numbers are no counts of tokens")
+  elseif streamed then
     list[1] = ok("usage", "stream_options.include_usage is honoured: %s prompt, %s output tokens",
       count(streamed.prompt), count(streamed.completion))
   else
@@ -95,7 +99,10 @@ function generation.usage(facts, e)
   if warm and not whole then
     list[#list + 1] = warn("usage", "see the server's log", "without streaming: %s",
       trouble(facts, warm) or "no usage in the reply")
-  elseif whole and streamed and whole.prompt_tokens ~= streamed.prompt then
+  elseif whole and (math.type(whole.prompt_tokens) ~= "integer" or whole.prompt_tokens < 0) then
+    list[#list + 1] = warn("usage", "see the server's log; runs do not use such numbers",
+      "without streaming: usage.prompt_tokens is no count of tokens")
+  elseif whole and streamed and streamed.prompt and whole.prompt_tokens ~= streamed.prompt then
     list[#list + 1] = warn("usage", "does the server or a gateway alter prompts (a date, an id)? Then"
       .. " nothing behind that"
       .. " place is ever cached", "the same prompt had %s tokens, then %s", count(streamed.prompt),
@@ -146,7 +153,11 @@ function generation.cached(_, e)
   end
   local kind = probe.kind(e)
   if state == "absent" or state == "null" then
+    local details = object(e, "warm") and warm_usage(e) and warm_usage(e).prompt_tokens_details
+    local odd = type(details) == "table" and details.cached_tokens ~= nil
+      and details.cached_tokens ~= json.null
     local what = state == "null" and "prompt_tokens_details is null"
+      or odd and "prompt_tokens_details.cached_tokens is no count of tokens"
       or "usage has no prompt_tokens_details.cached_tokens"
     if c and c.prefix_caching == false then
       what = what .. " (with prefix caching off it may just be omitted)"
@@ -159,6 +170,8 @@ function generation.cached(_, e)
       .. " replicas themselves"
       or c and c.block_size and c.block_size >= (usage.prompt or 0)
       and "the prompt was shorter than a block; a smaller --block-size caches more"
+      or c and c.prefix_caching and "prefix caching is on: is the cache too small for one prompt, is there a"
+      .. " salt for each request, or did another replica behind this URL answer?"
       or say.CACHING_FIX[kind or ""] or "switch prefix caching on in the server"
     return { warn("cached", fix, "0 of %s prompt tokens for a prompt it had just seen: nothing is reused",
       count(usage.prompt)) }

@@ -43,6 +43,12 @@ local function is_text(x)
   return type(x) == "string" and x ~= ""
 end
 
+-- A number of tokens or blocks, which is whole and above 0; nil for what is none.
+local function size(x)
+  local n = math.tointeger(tonumber(x))
+  return n and n > 0 and n or nil
+end
+
 --- What /v1/models lists: { id, max_model_len, owned_by, parent, simulated }.
 function probe.models(e)
   local list, data = {}, (probe.object(e, "models") or {}).data
@@ -51,7 +57,8 @@ function probe.models(e)
       list[#list + 1] = { id = m.id, simulated = m.simulated == true, parent = is_text(m.parent) and m.parent
         or nil,
         owned_by = is_text(m.owned_by) and m.owned_by or nil,
-          max_model_len = math.tointeger(m.max_model_len) }
+        max_model_len = size(m.max_model_len),
+        odd_len = m.max_model_len ~= json.null and not size(m.max_model_len) and m.max_model_len or nil }
     end
   end
   return list
@@ -139,16 +146,15 @@ function probe.cache_config(e)
     if s.name == "vllm:cache_config_info" then
       local caching = ({ True = true, ["true"] = true, False = false,
         ["false"] = false })[s.labels.enable_prefix_caching]
-      c = { block_size = math.tointeger(tonumber(s.labels.block_size)),
-        blocks = math.tointeger(tonumber(s.labels.num_gpu_blocks)), prefix_caching = caching,
-          source = s.name }
+      c = { block_size = size(s.labels.block_size), blocks = size(s.labels.num_gpu_blocks),
+        prefix_caching = caching, source = s.name, said = s.labels.block_size }
     elseif s.name == "sglang:cache_config_info" then
-      c = { block_size = math.tointeger(tonumber(s.labels.page_size)),
-        blocks = math.tointeger(tonumber(s.labels.num_pages)), source = s.name }
+      c = { block_size = size(s.labels.page_size), blocks = size(s.labels.num_pages), source = s.name,
+        said = s.labels.page_size }
     elseif s.name == "dynamo_frontend_model_kv_cache_block_size" then
-      c = { block_size = math.tointeger(s.value), source = s.name }
+      c = { block_size = size(s.value), source = s.name, said = s.value }
     elseif found and s.name == "dynamo_frontend_model_total_kv_blocks" then
-      found.blocks = found.blocks or math.tointeger(s.value)
+      found.blocks = found.blocks or size(s.value)
     end
     if c and not found then
       found = c

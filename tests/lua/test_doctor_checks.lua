@@ -200,6 +200,15 @@ describe("doctor_checks.metrics and cache", function()
       :contains "FAIL: the fleet file says block_size 32: hashes made with it fit no block of this engine -> write"
   end)
 
+  it("takes no size that cannot be one", function()
+    for _, size in ipairs { "-16", "0", "1.5", "None" } do
+      expect(said(server { metrics = pretend.metrics { block_size = size } }, "cache")):contains(
+        "warn: vllm:cache_config_info says a block size of " .. size .. ", which is none -> do these metrics")
+    end
+    local list = server { models = pretend.body { data = { { id = "m", max_model_len = -1 } } } }
+    expect(said(list, "models")):contains "warn: m, with a max_model_len of -1, which is no length"
+  end)
+
   it("says when the block size is not there", function()
     expect(said(server { metrics = pretend.metrics(nil, { "vllm:x" }) },
       "cache")):matches "^warn: the metrics do not say"

@@ -70,6 +70,10 @@ describe("doctor_generation.stream", function()
   end)
 end)
 
+local function cached_line(replies)
+  return said(server(replies), "cached")
+end
+
 describe("doctor_generation.usage", function()
   it("says whether include_usage is honoured", function()
     expect(said(server(), "usage")):eq(
@@ -77,6 +81,17 @@ describe("doctor_generation.usage", function()
     expect(said(server { cold = pretend.stream() }, "usage")):matches "^warn: stream_options.include_usage is not"
     expect(said(server { warm = pretend.body { choices = {} } }, "usage")):contains "no usage in the reply"
     expect(said(server { warm = pretend.status(500) }, "usage")):contains "without streaming: HTTP 500"
+  end)
+
+  it("takes no number that cannot be one", function()
+    for _, prompt in ipairs { -5, "450", 1e300, 450.5 } do
+      expect(said(server { warm = usage({}, prompt) }, "usage"))
+        :contains "warn: without streaming: usage.prompt_tokens is no count of tokens"
+    end
+    expect(said(server { cold = pretend.stream { prompt = 450 } }, "usage"))
+      :contains "warn: stream_options.include_usage is honoured, but its numbers are no counts of tokens"
+    expect(cached_line(quiet(usage { cached_tokens = -5 })))
+      :contains "prompt_tokens_details.cached_tokens is no count of tokens"
   end)
 
   it("sees a prompt that changes under way", function()
@@ -121,7 +136,8 @@ describe("doctor_generation.cached", function()
 
   it("says why nothing may have been reused", function()
     local zero = usage { cached_tokens = 0 }
-    expect(cached(quiet(zero))):matches "^warn: 0 of 450 prompt tokens .*enable%-prefix%-caching"
+    expect(cached(quiet(zero))):matches "^warn: 0 of 450 prompt tokens .*%-> prefix caching is on: is the cache too"
+    expect(cached(quiet(zero, { metrics = pretend.metrics { block_size = "16" } }))):contains "enable-prefix-caching"
     expect(cached(quiet(zero), { role = "gateway" })):contains "another replica"
     expect(cached(quiet(zero, { metrics = pretend.metrics { block_size = "784" },
       models = pretend.body { data = { { id = "m", owned_by = "vllm", max_model_len = 1024 } } } })))
