@@ -24,6 +24,7 @@
 #include "cmd/paritycheck.h"
 #include "cmd/probe.h"
 #include "cmd/simchild.h"
+#include "cmd/simopts.h"
 #include "net/http.h"
 #include "text/json.h"
 
@@ -35,9 +36,8 @@
 
 struct doctor_options {
   struct fleet_options fleet;
-  struct options_list urls, sim_sets, faults;
-  const char *profile;
-  int64_t sim;
+  struct simopts sim;
+  struct options_list urls;
   double timeout_s;
   bool json, strict;
 };
@@ -47,13 +47,9 @@ struct doctor_options {
 static const struct options_spec specs[] = {
     {"--url", "URL", OPTIONS_LIST, AT(urls), "a server to ask, as --replica URL; repeat for more"},
     FLEET_OPTIONS_SPECS(struct doctor_options, fleet),
-    {"--sim", "N", OPTIONS_COUNT, AT(sim),
-     "replicas of the built-in fleet (default 2), which is started when no server is given"},
-    {"--profile", "NAME", OPTIONS_TEXT, AT(profile), "what a built-in replica is (as in run)"},
-    {"--sim-set", "KEY=VALUE", OPTIONS_LIST, AT(sim_sets),
-     "a setting of the built-in replicas, as in `perigee sim --set`"},
-    {"--fault", "[ID:]SPEC", OPTIONS_LIST, AT(faults),
-     "a fault of the built-in replicas, as in `perigee sim --fault`"},
+    SIMOPTS_SPECS(struct doctor_options, sim,
+                  "replicas of the built-in fleet (default 2), which is started when no server is "
+                  "given"),
     {"--timeout", "TIME", OPTIONS_SECONDS, AT(timeout_s),
      "all of it ends after this (default 60s); one question takes 5 s, a generation 30 s at most"},
     {"--strict", NULL, OPTIONS_FLAG, AT(strict), "warnings make the exit status 98"},
@@ -318,23 +314,20 @@ static int find_fleet(struct doctor *d, const struct options_list *args, struct 
         err_prefix(err, "%s", i ? "--url" : "doctor");
     }
   bool given = d->fleet.n_replicas || d->fleet.gateway;
-  if (!rc && given && (o->sim || o->profile || o->sim_sets.n || o->faults.n))
+  if (!rc && given && (o->sim.replicas || simopts_described(&o->sim)))
     rc = err_set(err, ERR_INVALID,
                  "--sim, --profile, --sim-set and --fault are for the built-in fleet, and servers "
                  "of your own are given");
+  if (!rc && !given)
+    rc = simopts_check(&o->sim, SIM_REPLICAS, err);
   return rc ? rc : fleet_options_check(&d->fleet, err);
 }
 
 static int start_fleet(struct doctor *d, struct err *err) {
   const struct doctor_options *o = &d->options;
-  struct simchild_fleet wish = {.replicas = o->sim ? o->sim : SIM_REPLICAS,
-                                .seed = 1,
-                                .profile = o->profile,
-                                .sets = &o->sim_sets,
-                                .faults = &o->faults};
   return d->fleet.n_replicas || d->fleet.gateway
              ? 0
-             : simchild_start_fleet(&d->sim, &wish, &d->fleet, err);
+             : simchild_start_fleet(&d->sim, &o->sim, SIM_REPLICAS, 1, &d->fleet, err);
 }
 
 /* Everything behind the options; returns the exit status. */

@@ -234,8 +234,8 @@ static int run(struct job *j, struct err *err) {
     return cmd_fail("parity", err->code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILED, err);
   if (http_global_init(err))
     return cmd_fail("parity", EXIT_FAILED, err);
-  struct simchild_fleet wish = {.replicas = j->o.sim};
-  if (j->o.sim && simchild_start_fleet(&j->sim, &wish, &j->fleet, err))
+  struct simopts wish = {.replicas = j->o.sim};
+  if (j->o.sim && simchild_start_fleet(&j->sim, &wish, 1, 0, &j->fleet, err))
     return cmd_fail("parity", err->code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILED, err);
   if (probe_models(&j->fleet, err))
     return cmd_fail("parity", EXIT_FAILED, err);

@@ -120,14 +120,14 @@ static int find_fleet(struct runjob *job, struct err *err) {
     return rc;
   const struct run_options *o = &job->options;
   job->fleet.verify = o->verify;
-  bool own = job->fleet.n_replicas || job->fleet.gateway, given = own || o->sim;
-  if (own && (o->sim || o->profile || o->sim_sets.n || o->faults.n || o->truth))
+  bool own = job->fleet.n_replicas || job->fleet.gateway, given = own || o->sim.replicas;
+  if (own && (o->sim.replicas || simopts_described(&o->sim)))
     return err_set(
         err, ERR_INVALID,
         "--sim, --profile, --sim-set, --fault and --truth are for the built-in fleet, and "
         "--fleet %s names servers of your own",
         o->fleet.fleet_file);
-  if (!given && job->plan.n_targets && (o->profile || o->sim_sets.n || o->faults.n || o->truth))
+  if (!given && job->plan.n_targets && simopts_described(&o->sim))
     return err_set(err, ERR_INVALID,
                    "--profile, --sim-set, --fault and --truth are for the built-in fleet, and the "
                    "plan (%s) has its own target; --sim %d takes the built-in fleet instead",
@@ -137,7 +137,8 @@ static int find_fleet(struct runjob *job, struct err *err) {
     if (rc)
       err_prefix(err, "%s: target", job->plan.where);
   }
-  if (!rc && o->fleet.fleet_file && !job->fleet.n_replicas && !job->fleet.gateway && !o->sim)
+  if (!rc && o->fleet.fleet_file && !job->fleet.n_replicas && !job->fleet.gateway &&
+      !o->sim.replicas)
     return err_set(
         err, ERR_INVALID,
         "--fleet %s names no server: it returns {replicas = {{url = \"http://...\"}}}, or "
@@ -168,13 +169,7 @@ static int check_verify(const struct fleet *f, struct err *err) {
 
 static int start_sim(struct runjob *job, struct err *err) {
   const struct run_options *o = &job->options;
-  struct simchild_fleet wish = {.replicas = o->sim ? o->sim : RUN_SIM_REPLICAS,
-                                .seed = o->seed,
-                                .profile = o->profile,
-                                .truth = o->truth,
-                                .sets = &o->sim_sets,
-                                .faults = &o->faults};
-  int rc = simchild_start_fleet(&job->sim, &wish, &job->fleet, err);
+  int rc = simchild_start_fleet(&job->sim, &o->sim, RUN_SIM_REPLICAS, o->seed, &job->fleet, err);
   job->has_sim = job->own_fleet = job->sim.pid != 0;
   return rc;
 }
@@ -397,7 +392,8 @@ static int prepare(struct runjob *job, struct err *err) {
   }
   bool own = !job->fleet.n_replicas && !job->fleet.gateway;
   size_t need = 32 + 8 * (size_t)workers;
-  size_t fleet_need = (size_t)(job->options.sim ? job->options.sim : RUN_SIM_REPLICAS) + 64;
+  size_t fleet_need =
+      (size_t)(job->options.sim.replicas ? job->options.sim.replicas : RUN_SIM_REPLICAS) + 64;
   if (own && fleet_need > need) /* the built-in fleet has a process and a limit of its own */
     need = fleet_need;
   if (cmd_need_descriptors(need, "this run", err))

@@ -139,9 +139,9 @@ static void add_note(const struct runjob *job, struct value *summary) {
   static const char instant[] = "--profile instant is for the speed of the client, not for "
                                 "figures: its events come together, and that";
   const char *broken = NULL, *why = faults;
-  if (job->options.faults.n)
+  if (job->options.sim.faults.n)
     broken = broken_one(summary, of_replies, ARRAY_LEN(of_replies));
-  if (!broken && job->options.profile && strcmp(job->options.profile, "instant") == 0) {
+  if (!broken && job->options.sim.profile && strcmp(job->options.sim.profile, "instant") == 0) {
     broken = broken_one(summary, of_no_time, ARRAY_LEN(of_no_time));
     why = instant;
   }

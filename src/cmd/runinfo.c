@@ -41,7 +41,7 @@ static void describe_fleet(const struct runjob *job, char *out, size_t size) {
   if (job->own_fleet) {
     snprintf(out, size, "built-in simulated fleet: %zu replica%s of profile %s (simulated)",
              f->n_replicas, f->n_replicas == 1 ? "" : "s",
-             job->options.profile ? job->options.profile : "tiny");
+             job->options.sim.profile ? job->options.sim.profile : "tiny");
     return;
   }
   int n = f->simulated ? snprintf(out, size, "simulated, as its servers say: ") : 0;
@@ -101,14 +101,14 @@ static struct value banner(const struct runjob *job) {
     describe_fleet(job, text, sizeof text);
     add_banner(&list, "fleet", "%s", text);
   } else {
-    int64_t n = job->options.sim ? job->options.sim : RUN_SIM_REPLICAS;
+    int64_t n = job->options.sim.replicas ? job->options.sim.replicas : RUN_SIM_REPLICAS;
     add_banner(&list, "fleet", "built-in simulated fleet: %lld replica%s of profile %s (simulated)",
                (long long)n, n == 1 ? "" : "s",
-               job->options.profile ? job->options.profile : "tiny");
+               job->options.sim.profile ? job->options.sim.profile : "tiny");
     own = true;
   }
-  add_list(&list, "settings", &job->options.sim_sets);
-  add_list(&list, "faults", &job->options.faults);
+  add_list(&list, "settings", &job->options.sim.sets);
+  add_list(&list, "faults", &job->options.sim.faults);
   add_banner(&list, "model", "%s; tokens counted by %s",
              job->fleet.model ? job->fleet.model
              : own            ? "sim-model"

@@ -5,26 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "cmd/readtable.h"
-#include "sim/simfleet.h"
-
 #define AT(field) offsetof(struct run_options, field)
 
 static const struct options_spec specs[] = {
     FLEET_OPTIONS_SPECS(struct run_options, fleet),
-    {"--sim", "N", OPTIONS_COUNT, AT(sim),
-     "replicas of the built-in fleet (default 3), which is started when no server is given; also "
-     "instead of the plan's target"},
-    {"--profile", "NAME|FILE", OPTIONS_TEXT, AT(profile),
-     "what a built-in replica is: tiny (default), llama-3.1-8b, qwen3-32b, gpt-oss-20b, adr-04, "
-     "fixed, instant (for the speed of the client, not for figures: its events come together, and "
-     "the run is not valid), or a profile file, as in `perigee sim --help`"},
-    {"--sim-set", "KEY=VALUE", OPTIONS_LIST, AT(sim_sets),
-     "a setting of the built-in replicas, as in `perigee sim --set`"},
-    {"--fault", "[ID:]SPEC", OPTIONS_LIST, AT(faults),
-     "a fault of the built-in replicas, as in `perigee sim --fault`"},
-    {"--truth", "FILE", OPTIONS_TEXT, AT(truth),
+    SIMOPTS_SPECS(struct run_options, sim,
+                  "replicas of the built-in fleet (default 3), which is started when no server is "
+                  "given; also instead of the plan's target"),
+    {"--truth", "FILE", OPTIONS_TEXT, AT(sim.truth),
      "where the built-in fleet logs what it sent and when"},
     {"--set", "NAME=VALUE", OPTIONS_LIST, AT(sets),
      "a parameter of the script (or of its load: users, rate, duration, sessions, warmup)"},
@@ -109,38 +97,6 @@ const struct options_command run_command = {
     .n_ranges = ARRAY_LEN(ranges),
 };
 
-/* Here already, under the names that these options have here: a child would say it under its own.
- */
-static int check_fault(const struct run_options *o, const char *text, struct err *err) {
-  struct fault fault;
-  char *replica;
-  int rc = simfleet_parse_fault(text, &replica, &fault, err);
-  size_t n = o->sim ? (size_t)o->sim : RUN_SIM_REPLICAS;
-  bool found = rc || !replica || strcmp(replica, "*") == 0;
-  for (size_t i = 0; i < n && !found; i++)
-    found = simfleet_names(replica, i);
-  if (!found)
-    rc = err_set(err, ERR_NOT_FOUND, "no replica \"%.60s\"; there are r0 to r%zu", replica, n - 1);
-  mem_free(replica);
-  return rc ? err_prefix(err, "--fault") : 0;
-}
-
-static int check_sim(const struct run_options *o, struct err *err) {
-  struct simconfig config;
-  if (readtable_profile(o->profile ? o->profile : SIMCONFIG_DEFAULT_PROFILE, &config, err))
-    return err->code;
-  int rc = 0;
-  for (size_t i = 0; i < o->sim_sets.n && !rc; i++)
-    rc = simconfig_set(&config, o->sim_sets.items[i], err);
-  if (!rc)
-    rc = simconfig_check(&config, err);
-  if (rc)
-    return err_prefix(err, "--sim-set");
-  for (size_t i = 0; i < o->faults.n && !rc; i++)
-    rc = check_fault(o, o->faults.items[i], err);
-  return rc;
-}
-
 static int check(const struct run_options *o, struct err *err) {
   if (o->exit_codes && strcmp(o->exit_codes, "bisect") != 0)
     return err_set(err, ERR_INVALID, "--exit-codes: \"%s\" is not known; the one form is bisect",
@@ -149,11 +105,11 @@ static int check(const struct run_options *o, struct err *err) {
     return err_set(err, ERR_INVALID,
                    "--no-preflight needs --model: nobody asks the servers for it");
   bool elsewhere = o->fleet.replicas.n || o->fleet.gateway; /* a fleet file's own: run.c */
-  if (elsewhere && (o->sim || o->profile || o->sim_sets.n || o->faults.n || o->truth))
+  if (elsewhere && (o->sim.replicas || simopts_described(&o->sim)))
     return err_set(err, ERR_INVALID,
                    "--sim, --profile, --sim-set, --fault and --truth are for the built-in fleet, "
                    "and servers of your own are given");
-  return elsewhere ? 0 : check_sim(o, err);
+  return elsewhere ? 0 : simopts_check(&o->sim, RUN_SIM_REPLICAS, err);
 }
 
 int run_options_parse(int argc, char **argv, struct run_options *o, struct options_list *args,

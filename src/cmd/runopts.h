@@ -3,17 +3,14 @@
 #define CMD_RUNOPTS_H
 
 #include "cmd/fleetopts.h"
+#include "cmd/simopts.h"
 #include "out/checks.h"
 
 #define RUN_SIM_REPLICAS 3 /* of the built-in fleet, unless --sim says otherwise */
 
 struct run_options {
   struct fleet_options fleet;
-  /* the built-in fleet */
-  int64_t sim; /* replicas; 0 = not said */
-  const char *profile;
-  struct options_list sim_sets, faults;
-  const char *truth;
+  struct simopts sim;
   /* the run */
   struct options_list sets, limits;
   const char *label, *out, *exit_codes;

@@ -135,10 +135,10 @@ static void push(struct options_list *list, const char *item) {
   list->items[list->n++] = item;
 }
 
-/* `name item` for each; a list that is not there is empty. */
+/* `name item` for each. */
 static void push_each(struct options_list *list, const char *name,
                       const struct options_list *items) {
-  for (size_t i = 0; items && i < items->n; i++)
+  for (size_t i = 0; i < items->n; i++)
     push(list, name), push(list, items->items[i]);
 }
 
@@ -154,16 +154,16 @@ static void set_now(struct fleet *f) {
   f->now = mem_strdup(text);
 }
 
-int simchild_start_fleet(struct simchild *child, const struct simchild_fleet *wish,
-                         struct fleet *fleet, struct err *err) {
+int simchild_start_fleet(struct simchild *child, const struct simopts *wish, int64_t replicas,
+                         int64_t seed, struct fleet *fleet, struct err *err) {
   struct options_list args = {0};
-  char replicas[24], seed[24];
-  snprintf(replicas, sizeof replicas, "%lld", (long long)wish->replicas);
-  snprintf(seed, sizeof seed, "%lld", (long long)wish->seed);
+  char count[24], seed_text[24];
+  snprintf(count, sizeof count, "%lld", (long long)(wish->replicas ? wish->replicas : replicas));
+  snprintf(seed_text, sizeof seed_text, "%lld", (long long)seed);
   set_now(fleet);
   const struct {
     const char *name, *value;
-  } words[] = {{"--replicas", replicas},     {"--seed", seed},
+  } words[] = {{"--replicas", count},        {"--seed", seed_text},
                {"--profile", wish->profile}, {"--truth", wish->truth},
                {"--model", fleet->model},    {"--tokenizer", fleet->tokenizer},
                {"--family", fleet->family},  {"--template", fleet->template},
@@ -175,8 +175,8 @@ int simchild_start_fleet(struct simchild *child, const struct simchild_fleet *wi
   snprintf(block_size, sizeof block_size, "block_size=%u", fleet->block_size);
   if (fleet->block_size)
     push(&args, "--set"), push(&args, block_size);
-  push_each(&args, "--set", wish->sets);
-  push_each(&args, "--fault", wish->faults);
+  push_each(&args, "--set", &wish->sets);
+  push_each(&args, "--fault", &wish->faults);
   push(&args, NULL);
   int rc = simchild_start(child, args.items, START_NS, err);
   mem_free(args.items);

@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-#include "cmd/options.h"
+#include "cmd/simopts.h"
 #include "run/fleet.h"
 #include "text/value.h"
 
@@ -23,18 +23,12 @@ struct simchild {
  * said. */
 NODISCARD int simchild_start(struct simchild *child, const char *const *args, uint64_t timeout_ns,
                              struct err *err);
-/* What a command's options wish of it; NULL: as `perigee sim` has it. */
-struct simchild_fleet {
-  int64_t replicas, seed;
-  const char *profile, *truth;
-  const struct options_list *sets, *faults; /* of its --set and --fault */
-};
-
-/* Starts it as wished, with the fleet's model, tokenizer and template, and makes its replicas the
- * fleet's, which is a simulated one from then on. After an error that came behind the start
- * child->pid is not 0: simchild_stop. */
-NODISCARD int simchild_start_fleet(struct simchild *child, const struct simchild_fleet *wish,
-                                   struct fleet *fleet, struct err *err);
+/* Starts it as wished (`replicas`, unless that says how many), with the fleet's model, tokenizer
+ * and template, and makes its replicas the fleet's, which is a simulated one from then on. After an
+ * error that came behind the start child->pid is not 0: simchild_stop. */
+NODISCARD int simchild_start_fleet(struct simchild *child, const struct simopts *wish,
+                                   int64_t replicas, int64_t seed, struct fleet *fleet,
+                                   struct err *err);
 
 /* Whether it has ended by itself; *how (80 bytes) is how. It is not waited for. */
 bool simchild_has_ended(const struct simchild *child, char *how, size_t how_size);

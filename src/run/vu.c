@@ -328,10 +328,11 @@ static MAY_RAISE void check_idle(lua_State *L, struct vu *vu) {
   }
   if (now - root->idle_since_ns < vu->state->options.runaway_ns)
     return;
+  uint64_t idle_ms = (now - root->idle_since_ns) / NS_PER_MS;
   lua_pushfstring(L,
                   "waited for nothing for %f s (vu:sleep(0) again and again, or tasks that end at "
                   "once), so it was stopped: sleep longer, or join what is waited for",
-                  (double)((now - root->idle_since_ns) / NS_PER_MS) / 1e3);
+                  (double)idle_ms / 1e3);
   state_add_frames(L, L, 1, true);
   vu_stop(vu, SAMPLE_SCRIPT, lua_tostring(L, -1));
   raise_stop(L);
