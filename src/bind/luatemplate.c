@@ -180,12 +180,13 @@ static int render_row(const struct held_template *h, const struct value *row,
       return err_set(err, ERR_INVALID, "context must be an object of template variables");
     return template_render(h->plain, context, opts, out, err);
   }
-  struct template_chat chat;
-  const struct value *kwargs;
+  struct template_chat chat = {0};
+  const struct value *kwargs = NULL;
   int rc = chattemplate_kwargs(row, &kwargs, err);
-  if (!rc)
-    rc = template_chat_read(row, &chat, err);
-  if (rc < 0)
+  if (rc)
+    return rc;
+  rc = template_chat_read(row, &chat, err);
+  if (rc)
     return rc;
   chat.kwargs = kwargs;
   if (!value_get(row, "add_generation_prompt"))

@@ -98,8 +98,7 @@ static void what_cannot_be_judged_is_not_met(void **state) {
   check_not(t, "ttft{xyzzyplugh=1} mean < 1s", "no data: nothing has the tag \"xyzzyplugh\"");
   check_not(t, "b.ttft mean < 1s", "no data: the arm \"b\" has measured nothing");
   check_not(t, "itl mean < 1s", "no data: no reply has two output events");
-  check_not(t, "plan_time mean < 1s",
-            "no data: plan_time needs vu:record in the script");
+  check_not(t, "plan_time mean < 1s", "no data: plan_time needs vu:record in the script");
   struct session_record bad = row_session(3, 0, 1, SAMPLE_SCRIPT);
   snprintf(bad.detail, sizeof bad.detail, "x.lua:3: the value must be a finite number, got inf");
   table_add_session(t, &bad);
