@@ -77,6 +77,8 @@ static const struct options_spec specs[] = {
     {"--enable-force-include-usage", NULL, OPTIONS_FLAG,
      offsetof(struct sim_options, flags.force_usage),
      "usage at the end of every stream, asked for or not, as vLLM's option of that name"},
+    {"--no-responses-store", NULL, OPTIONS_FLAG, offsetof(struct sim_options, flags.no_store),
+     "keep no responses: a vLLM without VLLM_ENABLE_RESPONSES_API_STORE=1"},
     {"--no-cached-tokens", NULL, OPTIONS_FLAG, offsetof(struct sim_options, flags.no_cached),
      "never say how many prompt tokens were cached: a vLLM without "
      "--enable-prompt-tokens-details"},
@@ -97,8 +99,9 @@ static const struct options_command command = {
     .summary = "serve the built-in simulated fleet",
     .usage = "[options]",
     .about =
-        "Replicas speak vLLM's HTTP API (chat, completions, models, health, tokenize, render,\n"
-        "metrics, resets, sleep) with a prefix cache, a step scheduler and the step times of a "
+        "Replicas speak vLLM's HTTP API (chat, completions, responses, models, health, tokenize,\n"
+        "render, metrics, resets, sleep) with a prefix cache, a step scheduler and the step times "
+        "of a "
         "profile. Nothing\n"
         "is computed: answers are words drawn from the prompt. One token is one byte, unless a\n"
         "--tokenizer is given: then prompts, answers and caches are in its ids, messages go "

@@ -132,6 +132,34 @@ static void post_render_completion(struct simhost *h, struct httpd_request *req,
   render(h, req, a, GEN_COMPLETION);
 }
 
+/* ---- stored responses ---- */
+
+static const char responses_path[] = "/v1/responses/";
+
+/* GET /v1/responses/ID, POST /v1/responses/ID/cancel. */
+static void stored_response(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  char id[160];
+  struct apierror e = {0};
+  snprintf(id, sizeof id, "%s", httpd_path(req) + sizeof responses_path - 1);
+  char *slash = strchr(id, '/');
+  bool cancel = slash && strcmp(slash, "/cancel") == 0;
+  if (slash)
+    *slash = '\0';
+  const struct response_entry *x = response_store_find(&h->responses, id);
+  if (slash && !cancel)
+    apierror_set(&e, 404, NULL, "Not Found");
+  else if (strcmp(httpd_method(req), cancel ? "POST" : "GET") != 0)
+    apierror_set(&e, 405, NULL, "Method Not Allowed");
+  else if (!x)
+    responses_not_found(id, &e);
+  else if (cancel)
+    apierror_set(&e, 400, "response_id", "Cannot cancel a synchronous response.");
+  else
+    buf_puts(&a->body, x->reply);
+  if (e.status)
+    endpoint_error(a, &e);
+}
+
 /* ---- dispatch ---- */
 
 static const struct endpoint {
@@ -140,6 +168,7 @@ static const struct endpoint {
 } endpoints[] = {
     {"POST", "/v1/chat/completions", NULL}, /* generation.c */
     {"POST", "/v1/completions", NULL},
+    {"POST", "/v1/responses", NULL},
     {"GET", "/v1/models", get_models},
     {"GET", "/health", get_health},
     {"GET", "/ping", get_health},
@@ -172,6 +201,10 @@ static void make_answer(struct simhost *h, struct httpd_request *req, struct ans
     } else {
       endpoints[i].fn(h, req, a);
     }
+    return;
+  }
+  if (strncmp(path, responses_path, sizeof responses_path - 1) == 0) {
+    stored_response(h, req, a);
     return;
   }
   apierror_set(&e, 404, NULL, "Not Found");

@@ -303,7 +303,8 @@ const struct fault *faults_refuse(const struct faults *list) {
 static bool path_matches(const struct fault *f, const char *path) {
   if (f->path[0])
     return strcmp(f->path, path) == 0;
-  return strcmp(path, "/v1/chat/completions") == 0 || strcmp(path, "/v1/completions") == 0;
+  return strcmp(path, "/v1/chat/completions") == 0 || strcmp(path, "/v1/completions") == 0 ||
+         strcmp(path, "/v1/responses") == 0;
 }
 
 static bool hits(const struct faults *list, size_t i, const char *path, uint64_t number) {

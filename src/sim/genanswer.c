@@ -87,7 +87,7 @@ static bool ends_with(const struct genchoice *c, const struct tokens_list *tail)
 static bool say_words(struct genchoice *c, enum gen_api api, const struct speech *s,
                       struct speech_ask *ask) {
   struct speech_answer a;
-  bool chat = api == GEN_CHAT;
+  bool chat = api != GEN_COMPLETION;
   ask->header = s->header.n && (chat || ends_with(c, &s->opening));
   ask->show_header = !chat;
   speech_say(s, ask, &a);
@@ -100,6 +100,12 @@ static bool say_words(struct genchoice *c, enum gen_api api, const struct speech
   return a.ended;
 }
 
+uint64_t genanswer_key(const struct genchoice *c, uint32_t index, const struct genanswer_ask *ask,
+                       const struct genmodel *model) {
+  uint64_t key = babble_key(c->tokens, c->prompt_len, model->seed ^ (uint64_t)ask->seed);
+  return index ? babble_mix(key + index) : key;
+}
+
 int genanswer_settle(struct genchoice *c, enum gen_api api, uint32_t index,
                      const struct genanswer_ask *ask, const struct genmodel *model,
                      struct apierror *e) {
@@ -107,9 +113,7 @@ int genanswer_settle(struct genchoice *c, enum gen_api api, uint32_t index,
     return apierror_set(e, 400, "min_tokens",
                         "min_tokens must be less than or equal to max_tokens=%u, got %lld.",
                         c->max_tokens, (long long)ask->min_tokens);
-  uint64_t key = babble_key(c->tokens, c->prompt_len, model->seed ^ (uint64_t)ask->seed);
-  if (index)
-    key = babble_mix(key + index);
+  uint64_t key = genanswer_key(c, index, ask, model);
   uint32_t think = model->speech && model->speech->think.n ? model->reasoning_tokens : 0;
   int64_t natural = babble_length(key) + think;
   int64_t least = ask->min_tokens + (model->speech && model->speech->has_eos); /* the end counts */

@@ -18,6 +18,9 @@ struct genanswer_ask {
 /* Reads seed, ignore_eos, min_tokens, skip_special_tokens, stop. */
 NODISCARD int genanswer_read(const struct value *body, struct genanswer_ask *out,
                              struct apierror *e);
+/* What the answer of choice number `index` of its prompt is drawn from. */
+uint64_t genanswer_key(const struct genchoice *c, uint32_t index, const struct genanswer_ask *ask,
+                       const struct genmodel *model);
 /* Fills in the answer of choice number `index` of its prompt, whose prompt and max_tokens are
  * there. 400 when min_tokens is beyond max_tokens. */
 NODISCARD int genanswer_settle(struct genchoice *c, enum gen_api api, uint32_t index,

@@ -12,6 +12,15 @@
 
 enum { ID_MAX = 128, HEAD_MAX = 320 };
 
+static const struct {
+  const char *path, *prefix; /* prefix: of response ids */
+  const struct reply_form *form;
+} apis[] = {
+    [GEN_CHAT] = {"/v1/chat/completions", "chatcmpl-", &reply_vllm},
+    [GEN_COMPLETION] = {"/v1/completions", "cmpl-", &reply_vllm},
+    [GEN_RESPONSES] = {"/v1/responses", "resp_", &reply_responses},
+};
+
 /* One choice in the engine. */
 struct gen_part {
   struct replica_seq seq;
@@ -24,6 +33,7 @@ struct generation {
   struct simhost *host;
   struct generation *prev, *next; /* in host->open */
   struct genrequest gen;
+  struct response_ask ask; /* of Responses */
   struct reply reply;
   struct gen_part *parts; /* gen.n_choices of them */
   uint32_t n_parts, n_done;
@@ -134,6 +144,7 @@ static void settle(struct generation *x) {
   if (x->has_gen) {
     reply_free(&x->reply);
     genrequest_free(&x->gen);
+    response_ask_free(&x->ask);
   }
   mem_free(x->parts);
   mem_free(x->request_id);
@@ -235,6 +246,7 @@ static bool stream_end(struct generation *x) {
 
 static void write_error(struct delivery *d, const struct apierror *e, struct events *out) {
   struct generation *x = CONTAINER_OF(d, struct generation, delivery);
+  x->reply.sequence = d->taken; /* the event it takes the place of is not sent */
   x->reply.o.form->error(&x->reply, e, out);
 }
 
@@ -258,10 +270,24 @@ static void send_whole(struct generation *x) {
   buf_reset(b);
 }
 
+/* The response is kept as it was sent. */
+static void store(struct generation *x) {
+  struct reply_facts f = facts_of(x);
+  struct buf b;
+  if (x->gen.api != GEN_RESPONSES || !x->ask.store)
+    return;
+  buf_init(&b, BUF_MAX_OWN);
+  x->reply.o.form->whole(&x->reply, &f, &b);
+  response_store_put(&x->host->responses, x->id, x->ask.messages, b.data);
+  x->ask.messages = value_null();
+  buf_free(&b);
+}
+
 /* The last choice is through. */
 static void finish(struct generation *x) {
   x->finish = x->gen.choices[x->gen.n_choices - 1].finish;
   replica_count_request(x->host->replica, x->gen.n, x->longest);
+  store(x);
   if (x->gen.stream)
     stream_end(x);
   else
@@ -342,16 +368,18 @@ static void refuse(struct generation *x, const struct apierror *e) {
   settle(x);
 }
 
-static void make_id(struct generation *x, const char *prefix) {
+static void make_id(struct generation *x) {
+  const char *prefix = apis[x->gen.api].prefix;
   const char *base = x->request_id ? x->request_id : x->gen.request_id;
-  if (base) {
-    snprintf(x->id, sizeof x->id, "%s-%s", prefix, base);
+  if (base) { /* vLLM takes a response's own request_id as it is */
+    bool whole = x->gen.api == GEN_RESPONSES && !x->request_id;
+    snprintf(x->id, sizeof x->id, "%s%s", whole ? "" : prefix, base);
     return;
   }
   struct rng r;
   rng_init(&r, x->host->seed, x->number);
   uint64_t high = rng_u64(&r), low = rng_u64(&r);
-  snprintf(x->id, sizeof x->id, "%s-%016llx%016llx", prefix, (unsigned long long)high,
+  snprintf(x->id, sizeof x->id, "%s%016llx%016llx", prefix, (unsigned long long)high,
            (unsigned long long)low);
 }
 
@@ -406,10 +434,11 @@ static void on_queue_due(struct loop_timer *t) {
 static void begin_reply(struct generation *x) {
   struct simhost *h = x->host;
   const struct fault_plan *plan = &x->delivery.plan;
-  make_id(x, x->gen.api == GEN_CHAT ? "chatcmpl" : "cmpl");
+  make_id(x);
   if (h->flags.force_usage)
     x->gen.include_usage = true;
-  struct reply_options o = {.form = &reply_vllm,
+  struct reply_options o = {.form = apis[x->gen.api].form,
+                            .ask = &x->ask,
                             .model = h->model->name,
                             .id = x->id,
                             .created_s = x->created_s,
@@ -427,7 +456,12 @@ static void start(struct generation *x) {
   char head[HEAD_MAX];
   size_t len;
   const char *body = httpd_body(x->delivery.req, &len);
-  if (genrequest_parse(x->gen.api, body, len, h->model, &x->gen, &e)) {
+  enum gen_api api = x->gen.api;
+  int rc = api == GEN_RESPONSES
+               ? responses_parse(body, len, h->model, &h->responses, &x->gen, &x->ask, &e)
+               : genrequest_parse(api, body, len, h->model, &x->gen, &e);
+  x->gen.api = api;
+  if (rc) {
     refuse(x, &e);
     return;
   }
@@ -468,13 +502,13 @@ void generation_begin(struct simhost *h, struct httpd_request *req, enum gen_api
   struct generation *x = MEM_NEW(struct generation);
   x->host = h;
   x->gen.api = api;
-  x->path = api == GEN_CHAT ? "/v1/chat/completions" : "/v1/completions";
+  x->path = apis[api].path;
   x->number = h->n_requests++;
   x->received_ns = httpd_received_ns(req);
   x->created_s = (uint64_t)((int64_t)x->received_ns + loop_realtime_offset(h->loop)) / NS_PER_S;
   const char *given = httpd_header(req, "X-Request-Id");
   x->request_id = given && given[0] ? mem_strdup(given) : NULL;
-  make_id(x, api == GEN_CHAT ? "chatcmpl" : "cmpl");
+  make_id(x);
   x->next = h->open;
   if (x->next)
     x->next->prev = x;

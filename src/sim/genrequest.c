@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "sim/genanswer.h"
+#include "sim/gencall.h"
 #include "sim/genprompt.h"
 #include "text/json.h"
 
@@ -103,9 +104,6 @@ static void add_prompt(struct genrequest *r, uint32_t *ids, uint32_t n) {
 
 static int read_messages(struct genrequest *r, const struct value *body,
                          const struct genmodel *model, struct apierror *e) {
-  const struct value *choice = value_get(body, "tool_choice");
-  if (!reqfield_absent(choice) && choice->kind != VALUE_STRING && choice->kind != VALUE_OBJECT)
-    return apierror_set(e, 400, "tool_choice", "tool_choice should be a string or an object");
   struct tokens_list list = {0};
   int rc = genprompt_chat(model, body, &list, e);
   if (!rc && !list.n)
@@ -313,7 +311,7 @@ static int read_wanted(struct genrequest *r, const struct value *body, int64_t *
   bool alone = r->choices[0].echo != NULL; /* then 0 will do: the prompt is the answer */
   *wanted = r->api == GEN_COMPLETION ? 16 : -1;
   int rc = reqfield_int(body, "max_tokens", alone ? 0 : 1, wanted, e);
-  if (!rc && r->api == GEN_CHAT)
+  if (!rc && r->api != GEN_COMPLETION)
     rc = reqfield_int(body, "max_completion_tokens", 1, wanted, e);
   r->echo_alone = *wanted == 0;
   if (*wanted == 0)
@@ -345,17 +343,23 @@ static int set_limit(struct genchoice *c, int64_t wanted, bool gives_way, uint32
 static int settle(struct genrequest *r, const struct value *body, const struct genmodel *model,
                   struct apierror *e) {
   struct genanswer_ask ask;
+  const struct value *tool = NULL;
   int64_t wanted;
   int rc = truncate(r, body, model, e);
   if (!rc)
     rc = read_wanted(r, body, &wanted, e);
   if (!rc)
     rc = genanswer_read(body, &ask, e);
+  if (!rc && r->api != GEN_COMPLETION)
+    rc = gencall_wanted(body, &tool, e);
   /* The completions default of 16 is no wish: it gives way to the context. */
   bool gives_way = r->api == GEN_COMPLETION && reqfield_absent(value_get(body, "max_tokens"));
   for (uint32_t i = 0; !rc && i < r->n_choices; i++) {
     rc = set_limit(&r->choices[i], wanted, gives_way, model->max_model_len, e);
-    if (!rc)
+    if (!rc && tool)
+      rc = gencall_settle(&r->choices[i], body, tool,
+                          genanswer_key(&r->choices[i], i % r->n, &ask, model), model, e);
+    else if (!rc)
       rc = genanswer_settle(&r->choices[i], r->api, i % r->n, &ask, model, e);
     if (!rc && r->echo_alone)
       r->choices[i].visible = 0;
@@ -363,27 +367,35 @@ static int settle(struct genrequest *r, const struct value *body, const struct g
   return rc;
 }
 
+int genrequest_read(enum gen_api api, const struct value *body, const struct genmodel *model,
+                    struct genrequest *out, struct apierror *e) {
+  *out = (struct genrequest){.api = api, .stream_interval = 1, .n = 1};
+  int rc = reqfield_model(body, model, e);
+  if (!rc)
+    rc = refuse_unsupported(body, e);
+  if (!rc)
+    rc = check_sampling(body, e);
+  if (!rc)
+    rc = read_options(out, body, e);
+  if (!rc)
+    rc = api == GEN_COMPLETION ? read_prompts(out, body, model, e)
+                               : read_messages(out, body, model, e);
+  if (!rc)
+    rc = settle(out, body, model, e);
+  if (rc)
+    genrequest_free(out);
+  return rc;
+}
+
 int genrequest_parse(enum gen_api api, const char *body, size_t len, const struct genmodel *model,
                      struct genrequest *out, struct apierror *e) {
-  *out = (struct genrequest){.api = api, .stream_interval = 1, .n = 1};
   struct value v;
+  *out = (struct genrequest){.api = api};
   int rc = reqfield_object(body, len, &v, e);
   if (rc)
     return rc;
-  rc = reqfield_model(&v, model, e);
-  if (!rc)
-    rc = refuse_unsupported(&v, e);
-  if (!rc)
-    rc = check_sampling(&v, e);
-  if (!rc)
-    rc = read_options(out, &v, e);
-  if (!rc)
-    rc = api == GEN_CHAT ? read_messages(out, &v, model, e) : read_prompts(out, &v, model, e);
-  if (!rc)
-    rc = settle(out, &v, model, e);
+  rc = genrequest_read(api, &v, model, out, e);
   value_free(&v);
-  if (rc)
-    genrequest_free(out);
   return rc;
 }
 
@@ -396,6 +408,8 @@ void genrequest_free(struct genrequest *r) {
     mem_free(c->text);
     mem_free(c->stop);
     mem_free(c->echo);
+    mem_free(c->call_name);
+    mem_free(c->call_id);
   }
   mem_free(r->choices);
   mem_free(r->salt);

@@ -9,7 +9,7 @@
 
 #include "sim/reqfield.h"
 
-enum gen_api { GEN_CHAT, GEN_COMPLETION };
+enum gen_api { GEN_CHAT, GEN_COMPLETION, GEN_RESPONSES };
 
 /* Choices of one request: more are refused. */
 #define GENREQUEST_MAX_CHOICES 256
@@ -25,9 +25,10 @@ struct genchoice {
   uint32_t visible;   /* bytes of text that are shown at the end: less when a stop string ends it */
   uint32_t hidden;    /* leading output tokens that no event is made for (speech.h) */
   uint32_t thought;   /* leading bytes of text that are reasoning, of chat */
-  const char *finish; /* "stop", "length" or "abort"; static */
-  char *stop;         /* the stop string that ends it; NULL */
-  char *echo;         /* the prompt's text, which the answer begins with (`echo`); NULL */
+  const char *finish; /* "stop", "length", "tool_calls" or "abort"; static */
+  char *call_name, *call_id; /* a function call (gencall.h): its arguments are the text; NULL */
+  char *stop;                /* the stop string that ends it; NULL */
+  char *echo;                /* the prompt's text, which the answer begins with (`echo`); NULL */
   size_t echo_len;
 };
 
@@ -52,6 +53,10 @@ struct genrequest {
 NODISCARD int genrequest_parse(enum gen_api api, const char *body, size_t len,
                                const struct genmodel *model, struct genrequest *out,
                                struct apierror *e);
+/* The same from a body that was read: of chat in its form for GEN_RESPONSES too (responses.h). */
+NODISCARD int genrequest_read(enum gen_api api, const struct value *body,
+                              const struct genmodel *model, struct genrequest *out,
+                              struct apierror *e);
 void genrequest_free(struct genrequest *r);
 /* Ends a choice after the first n of its output tokens, for `finish` (static). */
 void genrequest_cut(struct genchoice *c, uint32_t n, const char *finish);

@@ -37,23 +37,32 @@ struct reply_form {
   void (*whole)(struct reply *r, const struct reply_facts *f, struct buf *out);
 };
 
-extern const struct reply_form reply_vllm;
+extern const struct reply_form reply_vllm, reply_responses;
+
+/* Which item of a Responses stream is open. */
+enum reply_item { REPLY_NONE, REPLY_REASONING, REPLY_MESSAGE, REPLY_CALL };
+
+struct response_ask;
 
 struct reply_options {
   const struct reply_form *form;
   const char *model;
-  const char *id;     /* the whole response id ("chatcmpl-…") */
-  uint64_t created_s; /* Unix seconds */
-  bool no_cached;     /* usage never says how many tokens were cached */
-  bool hide;          /* fault no_output: no content */
-  bool no_usage;      /* fault no_usage */
+  const char *id;                 /* the whole response id ("chatcmpl-…") */
+  uint64_t created_s;             /* Unix seconds */
+  bool no_cached;                 /* usage never says how many tokens were cached */
+  bool hide;                      /* fault no_output: no content */
+  bool no_usage;                  /* fault no_usage */
+  const struct response_ask *ask; /* of Responses; else NULL */
 };
 
 struct reply {
   struct reply_options o;
   const struct genrequest *request; /* borrowed, outlives the reply, as do the strings of `o` */
-  struct buf head; /* `{"id":…,"model":…,"choices":[`: what all events begin with */
-  char *transfer;  /* kv_transfer_params of the whole reply as JSON; NULL = null. reply_free's */
+  struct buf head;            /* `{"id":…,"model":…,"choices":[`: what all events begin with */
+  uint32_t sequence, n_items; /* Responses: events and items so far */
+  enum reply_item item;       /* the open one, which began with this byte of the text */
+  uint32_t item_from;
+  char *transfer; /* kv_transfer_params of the whole reply as JSON; NULL = null. reply_free's */
 };
 
 void reply_init(struct reply *r, const struct genrequest *request, const struct reply_options *o);

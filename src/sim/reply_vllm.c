@@ -71,6 +71,31 @@ static void first(struct reply *r, const struct reply_facts *f, struct events *e
   }
 }
 
+/* A call's name and id come in an event before the first of its arguments. */
+static void begin_call(struct reply *r, uint32_t choice, const struct genchoice *c,
+                       struct events *ev) {
+  struct buf *out = &ev->bytes;
+  buf_puts(out, "data: ");
+  put_head(r, out);
+  buf_printf(out, "{\"index\":%u,\"delta\":{\"tool_calls\":[{\"index\":0,", choice);
+  reply_put_string("id", c->call_id, out);
+  buf_puts(out, ",\"type\":\"function\",\"function\":{");
+  reply_put_string("name", c->call_name, out);
+  buf_puts(out, ",\"arguments\":\"\"}}]},\"logprobs\":null,\"finish_reason\":null}]}\n\n");
+  events_end(ev, TRUTH_CONTENT);
+}
+
+static void put_call(const struct genchoice *c, uint32_t start, uint32_t end, bool last,
+                     struct buf *out) {
+  if (end > start) {
+    buf_puts(out, "\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":");
+    reply_put_part(c, start, end, false, out);
+    buf_puts(out, "}}]");
+  } else if (last) {
+    buf_puts(out, "\"content\":\"\"");
+  }
+}
+
 /* Reasoning, content, or both when an event holds the end of one and the beginning of the other. */
 static void put_delta(const struct genchoice *c, uint32_t start, uint32_t end, struct buf *out) {
   bool thinks = reply_has_part(c, start, end, true), answers = end > c->thought || !thinks;
@@ -112,13 +137,18 @@ static void tokens(struct reply *r, uint32_t choice, uint32_t from, uint32_t to,
   const struct genchoice *c = &q->choices[choice];
   struct buf *out = &ev->bytes;
   uint32_t start = reply_shown(c, from), end = r->o.hide ? start : reply_shown(c, to);
-  if (r->o.hide && !last)
+  if (!last && (r->o.hide || (c->call_name && end == start)))
     return;
+  if (c->call_name && !start && end)
+    begin_call(r, choice, c, ev);
   buf_puts(out, "data: ");
   put_head(r, out);
   buf_printf(out, is_chat(r) ? "{\"index\":%u,\"delta\":{" : "{\"index\":%u,\"text\":", choice);
   if (is_chat(r)) {
-    put_delta(c, start, end, out);
+    if (c->call_name)
+      put_call(c, start, end, last, out);
+    else
+      put_delta(c, start, end, out);
     buf_putc(out, '}');
   } else {
     reply_put_part(c, start, end, false, out);
@@ -171,9 +201,22 @@ static void put_ids_or_null(const struct reply *r, const char *key, const uint32
 
 static void put_message(const struct genchoice *c, uint32_t end, struct buf *out) {
   buf_puts(out, "\"message\":{\"role\":\"assistant\",\"content\":");
-  reply_put_part(c, 0, end, false, out);
+  if (c->call_name)
+    buf_puts(out, "null");
+  else
+    reply_put_part(c, 0, end, false, out);
   buf_puts(out, ",\"refusal\":null,\"annotations\":null,\"audio\":null,\"function_call\":null,"
-                "\"tool_calls\":[],\"reasoning\":");
+                "\"tool_calls\":[");
+  if (c->call_name && end) {
+    buf_putc(out, '{');
+    reply_put_string("id", c->call_id, out);
+    buf_puts(out, ",\"type\":\"function\",\"function\":{");
+    reply_put_string("name", c->call_name, out);
+    buf_puts(out, ",\"arguments\":");
+    reply_put_part(c, 0, end, false, out);
+    buf_puts(out, "}}");
+  }
+  buf_puts(out, "],\"reasoning\":");
   if (reply_has_part(c, 0, end, true))
     reply_put_part(c, 0, end, true, out);
   else

@@ -18,6 +18,8 @@ static void on_request(void *user, struct httpd_request *req) {
     generation_begin(h, req, GEN_CHAT);
   else if (post && strcmp(path, "/v1/completions") == 0)
     generation_begin(h, req, GEN_COMPLETION);
+  else if (post && strcmp(path, "/v1/responses") == 0)
+    generation_begin(h, req, GEN_RESPONSES);
   else
     endpoints_answer(h, req);
 }
@@ -85,6 +87,7 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
   h->truth = o->truth;
   h->seed = o->seed;
   h->flags = o->flags;
+  h->responses.off = o->flags.no_store;
   transfer_init(h, o->find, o->user);
   h->overhead_ns = o->profile->request_overhead_ns;
   snprintf(h->id, sizeof h->id, "%s", o->id);
@@ -123,6 +126,7 @@ void simhost_stop(struct simhost *h) {
   loop_timer_clear(h->loop, &h->refuse_timer);
   loop_unready(h->loop, &h->step_task);
   transfer_free(h);
+  response_store_free(&h->responses);
   replica_delete(h->replica);
   faults_free(&h->faults);
   buf_free(&h->scratch);

@@ -1,10 +1,10 @@
 /* simhost.h: one replica of the fleet on the wire: its port, its step loop, its faults.
  *
- * Endpoints, as vLLM has them (facts/interfaces.md §1): POST /v1/chat/completions and
- * /v1/completions (generation.c), GET /v1/models, /health, /ping, /version, /metrics, POST
- * /tokenize, /detokenize, /v1/chat/completions/render, /v1/completions/render (textapi.c),
- * /reset_prefix_cache, /sleep, /wake_up and the like (devapi.c). Every answer has `x-inference-pod:
- * ID`. */
+ * Endpoints, as vLLM has them (facts/interfaces.md §1): POST /v1/chat/completions,
+ * /v1/completions and /v1/responses (generation.c), GET /v1/responses/ID, GET /v1/models, /health,
+ * /ping, /version, /metrics, POST /tokenize, /detokenize, /v1/chat/completions/render,
+ * /v1/completions/render (textapi.c), /reset_prefix_cache, /sleep, /wake_up and the like
+ * (devapi.c). Every answer has `x-inference-pod: ID`. */
 #ifndef SIM_SIMHOST_H
 #define SIM_SIMHOST_H
 
@@ -13,6 +13,7 @@
 #include "sim/faults.h"
 #include "sim/genrequest.h"
 #include "sim/replica.h"
+#include "sim/responses.h"
 #include "sim/truth.h"
 
 struct generation;
@@ -31,6 +32,7 @@ struct transfers {
 struct simhost_flags {
   bool request_id_headers; /* --enable-request-id-headers: X-Request-Id is sent back */
   bool force_usage;        /* --enable-force-include-usage: as if every stream asked for it */
+  bool no_store;           /* without VLLM_ENABLE_RESPONSES_API_STORE=1: no response is kept */
   bool no_cached;          /* without --enable-prompt-tokens-details: cached_tokens never */
 };
 
@@ -58,6 +60,7 @@ struct simhost {
   struct buf page;      /* the same of an endpoint, which may make answers to others as well */
   struct events events; /* the same of a stream */
   struct transfers transfers;
+  struct response_store responses;
   unsigned asleep; /* enum simhost_asleep; no step begins while it is not 0 */
   bool discarded;  /* asleep on level 2: the weights are not in memory either */
   /* The step loop. */

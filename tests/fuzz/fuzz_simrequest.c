@@ -3,6 +3,7 @@
 #include "sim/faults.h"
 #include "sim/genrequest.h"
 #include "sim/reply.h"
+#include "sim/responses.h"
 #include "text/json.h"
 
 #include <stdlib.h>
@@ -60,8 +61,10 @@ static void check_reply(const struct genrequest *r) {
 
 static void check_choice(const struct genchoice *c, const struct genmodel *model) {
   require(c->prompt_len >= 1 && c->output_len >= 1 && c->output_len <= c->max_tokens);
-  require(c->prompt_len + c->max_tokens <= model->max_model_len && c->visible <= c->output_len);
-  require(strcmp(c->finish, "stop") == 0 || strcmp(c->finish, "length") == 0);
+  require(c->prompt_len + c->max_tokens <= model->max_model_len);
+  require(c->call_name || c->visible <= c->output_len);
+  require(strcmp(c->finish, "stop") == 0 || strcmp(c->finish, "length") == 0 ||
+          strcmp(c->finish, "tool_calls") == 0);
   for (uint32_t i = 0; i < c->prompt_len; i++)
     require(c->tokens[i] < model->tokenizer->vocab_size);
 }
@@ -82,6 +85,50 @@ static void try_request(enum gen_api api, const char *body, size_t len) {
     check_choice(&r.choices[i], &model);
   check_reply(&r);
   genrequest_free(&r);
+}
+
+/* A body of Responses, the chain of an earlier one in reach; whatever is made of it is JSON. */
+static void try_responses(const char *body, size_t len) {
+  struct genmodel model = {.name = "sim-model", .max_model_len = 4096, .seed = 1};
+  struct response_store store = {0};
+  struct genrequest r;
+  struct response_ask ask;
+  struct apierror e = {0};
+  struct err err;
+  struct value v;
+  require(tokens_open("bytes", &model.tokenizer, &err) == 0);
+  response_store_put(&store, "resp_1", value_array(), "{\"output\":[]}");
+  if (responses_parse(body, len, &model, &store, &r, &ask, &e)) {
+    require((e.status == 400 || e.status == 404) && e.message[0] && !r.choices);
+  } else {
+    struct reply_options o = {
+        .form = &reply_responses, .model = "m", .id = "resp_2", .created_s = 1, .ask = &ask};
+    struct reply_facts f = {.completion = r.choices->output_len};
+    struct reply reply;
+    struct events ev;
+    struct buf out;
+    buf_init(&out, BUF_MAX_OWN);
+    events_init(&ev);
+    reply_init(&reply, &r, &o);
+    o.form->begin(&reply, &ev);
+    o.form->tokens(&reply, 0, 0, r.choices->output_len, true, &f, &ev);
+    o.form->end(&reply, &f, &ev);
+    for (size_t i = 0; i < ev.n; i++) {
+      size_t n;
+      const char *data = events_at(&ev, i, &n), *line = memchr(data, '\n', n);
+      require(json_parse(line + 7, (size_t)(data + n - line - 7), &v, &err) == 0);
+      value_free(&v);
+    }
+    o.form->whole(&reply, &f, &out);
+    require(json_parse(out.data, out.len, &v, &err) == 0);
+    value_free(&v);
+    buf_free(&out);
+    events_free(&ev);
+    reply_free(&reply);
+    genrequest_free(&r);
+    response_ask_free(&ask);
+  }
+  response_store_free(&store);
 }
 
 static void try_fault(const char *data, size_t size) {
@@ -109,6 +156,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     try_request(GEN_CHAT, rest, size - 1);
   else if (data[0] == 't')
     try_request(GEN_COMPLETION, rest, size - 1);
+  else if (data[0] == 'r')
+    try_responses(rest, size - 1);
   else
     try_fault(rest, size - 1);
   return 0;

@@ -1,0 +1,48 @@
+/* responses.h: the body of POST /v1/responses as a chat request, and the store of past responses.
+ *
+ * Fields after facts/interfaces.md §1.5. `instructions` is the first message, each time anew; it is
+ * not part of what is stored. A chain (previous_response_id) is the stored messages, the output of
+ * the response they led to, and the new input. The store is in memory, unbounded, of one replica,
+ * and lost with it, as vLLM's is. */
+#ifndef SIM_RESPONSES_H
+#define SIM_RESPONSES_H
+
+#include "sim/genrequest.h"
+
+struct response_entry {
+  char *id;
+  struct value messages; /* chat messages of its input, those of the chain before it included */
+  char *reply;           /* the response object as JSON */
+};
+
+struct response_store {
+  bool off; /* store is always false: a vLLM without VLLM_ENABLE_RESPONSES_API_STORE=1 */
+  struct response_entry *entries;
+  size_t n, cap;
+};
+
+void response_store_free(struct response_store *s);
+/* NULL when there is none of that id. */
+const struct response_entry *response_store_find(const struct response_store *s, const char *id);
+/* Takes `messages`; an entry of the same id is replaced. */
+void response_store_put(struct response_store *s, const char *id, struct value messages,
+                        const char *reply);
+
+/* What a response repeats of its request, and what becomes of it. */
+struct response_ask {
+  struct value messages; /* to be stored: without instructions */
+  char *previous;        /* previous_response_id; NULL */
+  bool store;
+  struct buf echo; /* `,"instructions":…,"metadata":…` and the rest, ready made */
+};
+
+/* Reads a body. Errors as genrequest_parse, and 404 for an unknown previous_response_id. Free *ask
+ * with response_ask_free. */
+NODISCARD int responses_parse(const char *body, size_t len, const struct genmodel *model,
+                              const struct response_store *store, struct genrequest *out,
+                              struct response_ask *ask, struct apierror *e);
+void response_ask_free(struct response_ask *ask);
+/* 404 as vLLM says it. */
+int responses_not_found(const char *id, struct apierror *e);
+
+#endif
