@@ -264,11 +264,12 @@ static int find_parity(struct doctor *d, struct err *err) {
   int rc = ask_module(d, "parity", &wish, err);
   bool wanted = !rc && wish.kind == VALUE_OBJECT, taken = wanted && !take_announced(d, &why);
   bool asked = taken && d->fleet.tokenizer;
-  if (wanted && !taken)
-    value_set(&parity, "error", value_cstring(why.text));
-  else if (asked && left_ns < NS_PER_S)
-    value_set(&parity, "error", value_cstring("no time is left (--timeout)"));
-  else if (asked && compare(d, &wish, left_ns, &list, &why))
+  bool failed = wanted && !taken;
+  if (asked && left_ns < NS_PER_S)
+    failed = err_set(&why, ERR_TIMEOUT, "no time is left (--timeout)");
+  else if (asked)
+    failed = compare(d, &wish, left_ns, &list, &why);
+  if (failed)
     value_set(&parity, "error", value_cstring(why.text));
   value_set(&parity, "list", list);
   for (size_t i = 0; i < value_count(value_get(&parity, "list")); i++) {

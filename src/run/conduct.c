@@ -1,12 +1,8 @@
 /* conduct.c: takes a run through its phases, on a loop of the calling thread. */
 #include "run/run.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -44,7 +40,7 @@ static double seconds_until(uint64_t due_ns, uint64_t now_ns) {
   return due_ns > now_ns ? (double)(due_ns - now_ns) / 1e9 : 0;
 }
 
-static void show_progress(struct conductor *c) {
+void conductor_show_progress(struct conductor *c) {
   const struct run_config *config = c->run.config;
   if (!config->progress)
     return;
@@ -77,7 +73,7 @@ static void on_progress_timer(struct loop_timer *timer) {
   struct conductor *c = CONTAINER_OF(timer, struct conductor, progress_timer);
   const struct run_config *config = c->run.config;
   struct err why;
-  show_progress(c);
+  conductor_show_progress(c);
   if (!c->cut && config->broken && config->broken(config->progress_user, &why))
     conductor_cut(c, &why);
   uint64_t every = config->progress_ns;
@@ -86,19 +82,19 @@ static void on_progress_timer(struct loop_timer *timer) {
 
 /* ---- phases ---- */
 
-static void enter(struct conductor *c, enum run_phase phase) {
+void conductor_enter(struct conductor *c, enum run_phase phase) {
   c->phase = phase;
   log_info("run phase=%s", run_phase_name(phase));
-  show_progress(c);
+  conductor_show_progress(c);
 }
 
-static void tell_all(struct conductor *c, enum worker_order order) {
+void conductor_tell_all(struct conductor *c, enum worker_order order) {
   for (uint32_t i = 0; i < c->n_started; i++)
     if (!c->views[i].lost)
       worker_tell(&c->run.workers[i], order);
 }
 
-static void cancel_all(struct conductor *c, enum sample_error as, const char *why) {
+void conductor_cancel_all(struct conductor *c, enum sample_error as, const char *why) {
   for (uint32_t i = 0; i < c->n_started; i++) {
     struct worker *w = &c->run.workers[i];
     if (!c->views[i].lost && !w->orders[WORKER_CANCEL].sent) {
@@ -106,7 +102,7 @@ static void cancel_all(struct conductor *c, enum sample_error as, const char *wh
       w->cancel_why = why;
     }
   }
-  tell_all(c, WORKER_CANCEL);
+  conductor_tell_all(c, WORKER_CANCEL);
 }
 
 /* Everything has ended, or never began. Workers that still load hear of it once they are ready. */
@@ -114,7 +110,7 @@ void conductor_quit(struct conductor *c) {
   c->quitting = true;
   loop_timer_clear(c->run.loop, &c->phase_timer);
   if (c->n_ready == c->n_started)
-    tell_all(c, WORKER_QUIT);
+    conductor_tell_all(c, WORKER_QUIT);
   if (c->n_started == 0)
     loop_stop(c->run.loop);
 }
@@ -134,7 +130,7 @@ void conductor_cut(struct conductor *c, const struct err *err) {
   c->cut = true;
   snprintf(c->result->stopped, sizeof c->result->stopped, "%s", err->text);
   loop_timer_clear(c->run.loop, &c->phase_timer);
-  cancel_all(c, SAMPLE_INCOMPLETE, "the run was stopped before its end");
+  conductor_cancel_all(c, SAMPLE_INCOMPLETE, "the run was stopped before its end");
 }
 
 static double drain_limit(const struct conductor *c) {
@@ -144,7 +140,7 @@ static double drain_limit(const struct conductor *c) {
 }
 
 static void start_drain(struct conductor *c, uint64_t from_ns) {
-  enter(c, RUN_DRAIN);
+  conductor_enter(c, RUN_DRAIN);
   double limit = drain_limit(c);
   if (isfinite(limit))
     loop_timer_set(c->run.loop, &c->phase_timer, from_ns + (uint64_t)(limit * 1e9));
@@ -155,17 +151,17 @@ static void on_phase_timer(struct loop_timer *timer) {
   uint64_t start, end, zero = c->run.load_start_ns;
   schedule_window(&c->run.load, &start, &end);
   if (c->phase == RUN_WARMUP) {
-    enter(c, RUN_WINDOW);
+    conductor_enter(c, RUN_WINDOW);
     if (end != SCHEDULE_NEVER)
       loop_timer_set(c->run.loop, timer, zero + end);
   } else if (c->phase == RUN_WINDOW) {
     start_drain(c, zero + end);
   } else if (c->phase == RUN_DRAIN) {
-    cancel_all(c, SAMPLE_INCOMPLETE, "still running when the drain ended");
+    conductor_cancel_all(c, SAMPLE_INCOMPLETE, "still running when the drain ended");
   }
 }
 
-static void start_load(struct conductor *c) {
+void conductor_start_load(struct conductor *c) {
   uint64_t start, end;
   schedule_window(&c->run.load, &start, &end);
   c->run.load_start_ns = loop_refresh(c->run.loop) + START_AHEAD_NS;
@@ -175,12 +171,12 @@ static void start_load(struct conductor *c) {
   c->window_open_ended = end == SCHEDULE_NEVER;
   if (!c->window_open_ended)
     r->window_end_ns = r->load_start_ns + end;
-  enter(c, start > 0 ? RUN_WARMUP : RUN_WINDOW);
+  conductor_enter(c, start > 0 ? RUN_WARMUP : RUN_WINDOW);
   if (start > 0)
     loop_timer_set(c->run.loop, &c->phase_timer, c->run.load_start_ns + start);
   else if (!c->window_open_ended)
     loop_timer_set(c->run.loop, &c->phase_timer, c->run.load_start_ns + end);
-  tell_all(c, WORKER_START);
+  conductor_tell_all(c, WORKER_START);
 }
 
 static void all_ready(struct conductor *c) {
@@ -190,80 +186,6 @@ static void all_ready(struct conductor *c) {
   }
   c->has_teardown = c->run.workers[0].states[0]->has_teardown;
   coord_barrier(c->coord, "ready", &c->ready);
-}
-
-static void start_workers(struct conductor *c);
-
-/* ---- what all ranks agree on: setup once, for all of them, then the load starts everywhere ----
- */
-
-/* An interrupt or an error came while the others were waited for. */
-static bool is_over(struct conductor *c) {
-  if (c->interrupts && !c->quitting)
-    conductor_quit(c);
-  return c->quitting;
-}
-
-static void on_joined(struct coord_wait *wait) {
-  struct conductor *c = CONTAINER_OF(wait, struct conductor, join);
-  if (is_over(c))
-    return;
-  log_info("run rank=%u ranks=%u", wait->rank, wait->ranks);
-  start_workers(c);
-}
-
-static void on_all_ready(struct coord_wait *wait) {
-  struct conductor *c = CONTAINER_OF(wait, struct conductor, ready);
-  if (is_over(c))
-    return;
-  coord_watch(c->coord, "setup", &c->setup_known);
-  coord_once(c->coord, "setup", &c->setup);
-}
-
-static void on_setup_given(struct coord_wait *wait) {
-  struct conductor *c = CONTAINER_OF(wait, struct conductor, setup);
-  if (is_over(c))
-    return;
-  if (c->run.workers[0].states[0]->has_setup)
-    enter(c, RUN_SETUP);
-  if (wait->mine && c->phase == RUN_SETUP) {
-    worker_tell(&c->run.workers[0], WORKER_SETUP);
-  } else if (wait->mine) {
-    struct shared nothing = {.kind = SHARED_NULL};
-    coord_publish(c->coord, "setup", &nothing);
-  }
-}
-
-static void on_setup_known(struct coord_wait *wait) {
-  struct conductor *c = CONTAINER_OF(wait, struct conductor, setup_known);
-  if (is_over(c))
-    return;
-  c->run.setup = wait->value;
-  coord_barrier(c->coord, "start", &c->start);
-}
-
-static void on_start(struct coord_wait *wait) {
-  struct conductor *c = CONTAINER_OF(wait, struct conductor, start);
-  if (!is_over(c))
-    start_load(c);
-}
-
-static void on_aborted(struct coord_wait *wait) {
-  struct conductor *c = CONTAINER_OF(wait, struct conductor, aborted);
-  struct err err;
-  err_set(&err, ERR_CANCELLED, "%s", wait->text);
-  conductor_fail(c, &err); /* by this rank itself: it has failed already */
-}
-
-static void join(struct conductor *c) {
-  c->coord = coord_local_new(c->run.loop, 1);
-  c->join.done = on_joined;
-  c->aborted.done = on_aborted;
-  c->ready.done = on_all_ready;
-  c->setup.done = on_setup_given;
-  c->setup_known.done = on_setup_known;
-  c->start.done = on_start;
-  coord_join(c->coord, &c->join, &c->aborted);
 }
 
 /* What a post says of its worker; NULL for one that was given up since: rescue.c spoke for it. */
@@ -341,7 +263,7 @@ static void end_load(struct conductor *c) {
              "not run: the worker whose task it is stopped coming back");
     conductor_quit(c);
   } else if (c->has_teardown && c->interrupts < 2) {
-    enter(c, RUN_TEARDOWN);
+    conductor_enter(c, RUN_TEARDOWN);
     worker_tell(&c->run.workers[0], WORKER_TEARDOWN);
   } else {
     conductor_quit(c);
@@ -405,63 +327,9 @@ static void on_gone(struct loop_post *post) {
     conductor_gone(c, v);
 }
 
-/* ---- interruption ---- */
-
-static void interrupt(struct conductor *c, int number) {
-  if (c->interrupts++ == 0)
-    c->interrupted_ns = loop_refresh(c->run.loop);
-  c->result->interrupted = true;
-  log_warn("interrupted signal=%s phase=%s", strsignal(number), run_phase_name(c->phase));
-  if (c->phase == RUN_LOADING)
-    conductor_quit(c);
-  else if (c->phase != RUN_TEARDOWN)
-    cancel_all(c, SAMPLE_INCOMPLETE, "the run was interrupted");
-  if (c->interrupts > 1) {
-    tell_all(c, WORKER_ABORT);
-    rescue_look(c);
-  }
-  show_progress(c);
-}
-
-static void on_signal(uv_signal_t *handle, int number) {
-  interrupt(handle->data, number);
-}
-
-static const int numbers[CONDUCTOR_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
-
-static void hold_signals(bool on) {
-  sigset_t set;
-  sigemptyset(&set);
-  for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-    sigaddset(&set, numbers[i]);
-  pthread_sigmask(on ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
-}
-
-/* A signal that is ignored stays so: SIGHUP under nohup. */
-static void open_signals(struct conductor *c) {
-  for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-    struct sigaction now_is;
-    if (sigaction(numbers[i], NULL, &now_is) == 0 && now_is.sa_handler == SIG_IGN)
-      continue;
-    uv_signal_t *handle = &c->signals[c->n_signals++];
-    uv_signal_init(loop_uv(c->run.loop), handle);
-    handle->data = c;
-    uv_signal_start(handle, on_signal, numbers[i]);
-  }
-  hold_signals(false);
-}
-
-/* libuv goes back to what ends the process: the caller says when that may be. */
-static void close_signals(struct conductor *c) {
-  if (c->config.catch_signals)
-    hold_signals(true);
-  for (size_t i = 0; i < c->n_signals; i++)
-    uv_close((uv_handle_t *)&c->signals[i], NULL);
-}
-
 /* ---- the whole ---- */
 
-static void start_workers(struct conductor *c) {
+void conductor_start_workers(struct conductor *c) {
   static void (*const callbacks[])(struct loop_post *) = {[WORKER_READY] = on_ready,
                                                           [WORKER_SET_UP] = on_set_up,
                                                           [WORKER_EXHAUSTED] = on_exhausted,
@@ -521,7 +389,7 @@ static void sum_up(struct conductor *c) {
 
 /* What a thread that was given up may still look at lives on: the whole process ends soon. */
 static void release(struct conductor *c) {
-  close_signals(c);
+  interrupt_close(c);
   loop_timer_clear(c->run.loop, &c->phase_timer);
   loop_timer_clear(c->run.loop, &c->progress_timer);
   rescue_stop(c);
@@ -570,16 +438,16 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   result->zero_ns = c->run.zero_ns;
   log_set_zero(c->run.zero_ns);
   if (config->catch_signals)
-    open_signals(c);
+    interrupt_open(c);
   loop_timer_set(c->run.loop, &c->progress_timer, now(c));
   rescue_start(c);
-  join(c);
+  ranks_join(c);
   loop_run(c->run.loop);
   for (uint32_t i = 0; i < c->n_started; i++)
     if (!c->views[i].lost)
       worker_join(&c->run.workers[i]);
   c->phase = RUN_ENDED;
-  show_progress(c);
+  conductor_show_progress(c);
   sum_up(c);
   rc = c->failed ? c->err.code : 0;
   if (rc)

@@ -1,4 +1,5 @@
-/* conductor.h: what conduct.c and rescue.c share: a run seen from the thread that started it. */
+/* conductor.h: what conduct.c, ranks.c, interrupt.c and rescue.c share: a run seen from the thread
+ * that started it. */
 #ifndef RUN_CONDUCTOR_H
 #define RUN_CONDUCTOR_H
 
@@ -57,6 +58,26 @@ void conductor_gone(struct conductor *c, struct conductor_view *v);
 void conductor_quit(struct conductor *c);
 /* ns since the run's zero, of a loop time. */
 uint64_t conductor_since_zero(const struct conductor *c, uint64_t loop_ns);
+
+void conductor_enter(struct conductor *c, enum run_phase phase);
+void conductor_tell_all(struct conductor *c, enum worker_order order);
+/* Sessions under way end as `as`; the text lives as long as the run. */
+void conductor_cancel_all(struct conductor *c, enum sample_error as, const char *why);
+void conductor_show_progress(struct conductor *c);
+void conductor_start_workers(struct conductor *c);
+void conductor_start_load(struct conductor *c);
+
+/* ---- ranks.c ---- */
+
+/* Joins, and goes on to conductor_start_workers and conductor_start_load when all ranks may. */
+void ranks_join(struct conductor *c);
+
+/* ---- interrupt.c ---- */
+
+/* Catches SIGINT, SIGTERM and SIGHUP. A signal that is ignored stays so: SIGHUP under nohup. */
+void interrupt_open(struct conductor *c);
+/* libuv goes back to what ends the process: until the caller says that this may be, they wait. */
+void interrupt_close(struct conductor *c);
 
 /* ---- rescue.c ---- */
 

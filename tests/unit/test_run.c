@@ -1,5 +1,5 @@
-/* test_run.c: whole runs against a server in this process: conduct.c, worker.c, sessions.c and what
- * they do with a schedule. */
+/* test_run.c: whole runs against a server in this process: conduct.c, ranks.c, interrupt.c,
+ * worker.c, sessions.c and what they do with a schedule. */
 #include "check.h"
 
 #include <math.h>
