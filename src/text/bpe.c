@@ -20,6 +20,7 @@ void bpe_free(struct bpe *b) {
   buf_free(&b->text);
   mem_free(b->by_text);
   mem_free(b->pairs);
+  mem_free(b->firsts);
   mem_free(b->char_index);
   mem_free(b->char_ids);
   mem_free(b->inside);
@@ -347,12 +348,33 @@ static void find_cuts(struct bpe *b) {
   mem_free(special);
 }
 
+/* The table of pairs of first symbols: of bytes, else of ASCII and U+2581, whose ids are near one
+ * another in every vocabulary known. */
+static void find_firsts(struct bpe *b) {
+  b->firsts_from = BPE_NONE;
+  for (uint32_t i = 0; i < 256; i++) {
+    uint32_t id = b->bytes ? b->byte_id[i] : bpe_char_id(b, i < 128 ? i : 0x2581);
+    if (id < b->firsts_from)
+      b->firsts_from = id;
+  }
+  b->firsts = mem_alloc(65536 * sizeof *b->firsts);
+  memset(b->firsts, 0xff, 65536 * sizeof *b->firsts);
+  for (uint64_t i = 0; i <= b->pair_mask; i++) {
+    const struct bpe_pair *p = &b->pairs[i];
+    uint32_t left = (uint32_t)(p->key >> 32) - b->firsts_from,
+             right = (uint32_t)p->key - b->firsts_from;
+    if (p->rank != BPE_NONE && left < 256 && right < 256)
+      b->firsts[left << 8 | right] = (struct bpe_made){p->rank, p->id};
+  }
+}
+
 int bpe_finish(struct bpe *b, struct err *err) {
   find_bytes(b);
   if (b->bytes && b->byte_fallback && !b->fallback_all)
     return err_set(err, ERR_UNSUPPORTED,
                    "byte_fallback with a byte-level vocabulary that lacks some bytes");
   find_characters(b);
+  find_firsts(b);
   find_cuts(b);
   return 0;
 }

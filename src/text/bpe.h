@@ -18,6 +18,11 @@ struct bpe_pair {
   uint32_t rank, id;
 };
 
+/* What a pair becomes; rank BPE_NONE: it is none. */
+struct bpe_made {
+  uint32_t rank, id;
+};
+
 struct bpe {
   /* Set by the owner before bpe_finish. */
   bool bytes;         /* a symbol is a byte (byte-level models); else a character */
@@ -36,6 +41,11 @@ struct bpe {
   struct bpe_pair *pairs; /* hash table; rank BPE_NONE: free */
   size_t n_pairs;
   uint64_t pair_mask;
+
+  /* What pairs of first symbols become: left - firsts_from, right - firsts_from, each below 256. A
+   * table of its own, since most look-ups are for these. */
+  uint32_t firsts_from;
+  struct bpe_made *firsts;
 
   uint32_t *plain, n_plain; /* ids that bpe_to_bytes left as they were, in order */
 

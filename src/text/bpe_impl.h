@@ -1,4 +1,5 @@
-/* bpe_impl.h: what bpe.c (building) and bpe_merge.c (encoding) share, inline for speed. */
+/* bpe_impl.h: what bpe.c (building), bpe_merge.c (encoding) and bpe_long.c (long pieces) share,
+ * inline for speed. */
 #ifndef TEXT_BPE_IMPL_H
 #define TEXT_BPE_IMPL_H
 
@@ -19,6 +20,15 @@ static inline const struct bpe_pair *bpe_pair_at(const struct bpe *b, uint32_t l
     if (p->rank == BPE_NONE)
       return NULL;
   }
+}
+
+/* What a pair becomes, once bpe_finish was there. */
+static inline struct bpe_made bpe_made_of(const struct bpe *b, uint32_t left, uint32_t right) {
+  uint32_t l = left - b->firsts_from, r = right - b->firsts_from;
+  if ((l | r) < 256)
+    return b->firsts[l << 8 | r];
+  const struct bpe_pair *p = bpe_pair_at(b, left, right);
+  return p ? (struct bpe_made){p->rank, p->id} : (struct bpe_made){BPE_NONE, BPE_NONE};
 }
 
 /* The token of a character; BPE_NONE. */
@@ -56,5 +66,26 @@ static inline bool bpe_may_cut(const struct bpe *b, uint32_t left, uint32_t righ
 
 /* The first symbols of a piece into ids (room for len of them); returns how many. */
 size_t bpe_symbols(const struct bpe *b, const char *piece, size_t len, uint32_t *ids);
+
+/* A thread's memory for merging many symbols (bpe_long.c). */
+struct bpe_node;
+struct bpe_token;
+struct bpe_long {
+  size_t window; /* symbols merged at once; tests make it small */
+  struct bpe_node *nodes;
+  uint64_t *tree;
+  struct bpe_token *tokens[2]; /* of two windows */
+  size_t cap;                  /* symbols that nodes, tree and tokens have room for */
+  uint32_t *symbols;
+  size_t cap_symbols;
+};
+void bpe_long_init(struct bpe_long *l);
+void bpe_long_free(struct bpe_long *l);
+/* Room for the n symbols of a piece, valid until the next bpe_merge_long. */
+uint32_t *bpe_long_symbols(struct bpe_long *l, size_t n);
+/* Merges n symbols (below 2^32) into `out`, which has room for n; returns how many are left. The
+ * time is proportional to n but for windows that cannot be joined (see bpe_long.c). */
+size_t bpe_merge_long(const struct bpe *b, struct bpe_long *l, const uint32_t *symbols, size_t n,
+                      uint32_t *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* bpe_merge.c: pieces of text to ids.
  *
  * A piece is looked up in the thread's memo first; else it becomes symbols (bytes or characters)
- * that are merged: in a small array while it is short, with a heap when it is long. Where a
+ * that are merged: in a small array while it is short, by bpe_long.c when it is long. Where a
  * vocabulary has no pre-tokenizer the text is cut at places no merge can reach across, so that the
  * memo works there too. Nothing is allocated per piece. */
 #include "text/bpe.h"
@@ -10,11 +10,10 @@
 #include "text/bpe_impl.h"
 #include "text/utf8.h"
 
-#define SMALL 128             /* symbols up to which the array is scanned for the lowest rank */
-#define MEMO_BITS 15          /* entries of 32 bytes */
-#define MEMO_KEY 15           /* bytes of the longest piece remembered */
-#define MORE_MAX (1u << 18)   /* ids kept for pieces of more than three */
-#define KEEP_BYTES (4u << 20) /* a long piece's memory is given back above this */
+#define SMALL 128           /* symbols up to which the array is scanned for the lowest rank */
+#define MEMO_BITS 15        /* entries of 32 bytes */
+#define MEMO_KEY 15         /* bytes of the longest piece remembered */
+#define MORE_MAX (1u << 18) /* ids kept for pieces of more than three */
 
 struct memo {
   uint64_t lo, hi; /* the piece's bytes, its length in the top one */
@@ -31,25 +30,18 @@ struct memo_long {
   uint32_t ids[7]; /* pieces of more ids are not remembered */
 };
 
-struct symbol {
-  uint32_t id, prev, next;
-  uint32_t rank; /* of the pair that begins here; BPE_NONE: none */
-};
-
 struct bpe_scratch {
   struct memo *memo; /* NULL: none */
   struct memo_long *memo_long;
   uint32_t *more;
   size_t n_more, cap_more;
-  struct symbol *symbols; /* of a long piece */
-  uint64_t *heap;         /* rank << 32 | place */
-  uint32_t *first;        /* its symbols before merging */
-  size_t cap;
+  struct bpe_long merging;
 };
 
 struct bpe_scratch *bpe_scratch_new(const struct bpe *b, bool with_memo) {
   (void)b;
   struct bpe_scratch *s = MEM_NEW(struct bpe_scratch);
+  bpe_long_init(&s->merging);
   if (with_memo) {
     s->memo = mem_calloc((size_t)1 << MEMO_BITS, sizeof *s->memo);
     s->memo_long = mem_calloc((size_t)1 << LONG_BITS, sizeof *s->memo_long);
@@ -57,20 +49,10 @@ struct bpe_scratch *bpe_scratch_new(const struct bpe *b, bool with_memo) {
   return s;
 }
 
-static void drop_long(struct bpe_scratch *s) {
-  mem_free(s->symbols);
-  mem_free(s->heap);
-  mem_free(s->first);
-  s->symbols = NULL;
-  s->heap = NULL;
-  s->first = NULL;
-  s->cap = 0;
-}
-
 void bpe_scratch_delete(struct bpe_scratch *s) {
   if (!s)
     return;
-  drop_long(s);
+  bpe_long_free(&s->merging);
   mem_free(s->memo);
   mem_free(s->memo_long);
   mem_free(s->more);
@@ -134,9 +116,9 @@ size_t bpe_symbols(const struct bpe *b, const char *piece, size_t len, uint32_t 
 }
 
 static inline uint32_t rank_of(const struct bpe *b, uint32_t left, uint32_t right, uint32_t *made) {
-  const struct bpe_pair *p = bpe_pair_at(b, left, right);
-  *made = p ? p->id : BPE_NONE;
-  return p ? p->rank : BPE_NONE;
+  struct bpe_made m = bpe_made_of(b, left, right);
+  *made = m.id;
+  return m.rank;
 }
 
 /* Merges n <= SMALL symbols in place; returns how many are left. */
@@ -171,85 +153,6 @@ static size_t merge_small(const struct bpe *b, uint32_t *ids, size_t n) {
   return n;
 }
 
-static void sift_down(uint64_t *heap, size_t n, size_t i) {
-  uint64_t x = heap[i];
-  for (size_t child; (child = 2 * i + 1) < n; i = child) {
-    if (child + 1 < n && heap[child + 1] < heap[child])
-      child++;
-    if (heap[child] >= x)
-      break;
-    heap[i] = heap[child];
-  }
-  heap[i] = x;
-}
-
-static void push(uint64_t *heap, size_t *n, uint64_t x) {
-  size_t i = (*n)++;
-  for (; i && heap[(i - 1) / 2] > x; i = (i - 1) / 2)
-    heap[i] = heap[(i - 1) / 2];
-  heap[i] = x;
-}
-
-/* Sets the rank of the pair at `at`, and puts it on the heap when there is one. */
-static void rank_pair(const struct bpe *b, struct symbol *y, uint32_t at, uint64_t *heap,
-                      size_t *n) {
-  uint32_t made;
-  y[at].rank = y[at].next == BPE_NONE ? BPE_NONE : rank_of(b, y[at].id, y[y[at].next].id, &made);
-  if (y[at].rank != BPE_NONE)
-    push(heap, n, (uint64_t)y[at].rank << 32 | at);
-}
-
-/* Merges n symbols ids[0..n) in place with a heap of pairs. A pair that has changed since it went
- * on the heap is known by its rank: no pair of the same place comes back with an old one, because
- * what it would make has grown. At most one pair a place is there at the start and two a merge are
- * added, so the heap has room for 3n. */
-static size_t merge_long(const struct bpe *b, struct bpe_scratch *s, uint32_t *ids, size_t n) {
-  struct symbol *y = s->symbols;
-  uint64_t *heap = s->heap;
-  size_t n_heap = 0;
-  for (size_t i = 0; i < n; i++)
-    y[i] = (struct symbol){ids[i], i ? (uint32_t)i - 1 : BPE_NONE,
-                           i + 1 < n ? (uint32_t)i + 1 : BPE_NONE, BPE_NONE};
-  for (size_t i = 0; i + 1 < n; i++) {
-    uint32_t made;
-    if ((y[i].rank = rank_of(b, ids[i], ids[i + 1], &made)) != BPE_NONE)
-      heap[n_heap++] = (uint64_t)y[i].rank << 32 | i;
-  }
-  for (size_t i = n_heap / 2; i-- > 0;)
-    sift_down(heap, n_heap, i);
-  while (n_heap) {
-    uint32_t at = (uint32_t)heap[0], rank = (uint32_t)(heap[0] >> 32), made;
-    heap[0] = heap[--n_heap];
-    sift_down(heap, n_heap, 0);
-    if (y[at].rank != rank)
-      continue;
-    uint32_t right = y[at].next;
-    (void)rank_of(b, y[at].id, y[right].id, &made);
-    y[at].id = made;
-    y[at].next = y[right].next;
-    y[right].rank = BPE_NONE;
-    if (y[at].next != BPE_NONE)
-      y[y[at].next].prev = at;
-    rank_pair(b, y, at, heap, &n_heap);
-    if (y[at].prev != BPE_NONE)
-      rank_pair(b, y, y[at].prev, heap, &n_heap);
-  }
-  size_t out = 0;
-  for (uint32_t i = 0; i != BPE_NONE; i = y[i].next)
-    ids[out++] = y[i].id;
-  return out;
-}
-
-static void reserve_long(struct bpe_scratch *s, size_t n) {
-  if (n <= s->cap)
-    return;
-  drop_long(s);
-  s->symbols = mem_resize(NULL, n, sizeof *s->symbols);
-  s->heap = mem_resize(NULL, n * 3, sizeof *s->heap);
-  s->first = mem_resize(NULL, n, sizeof *s->first);
-  s->cap = n;
-}
-
 /* Symbols and merges, nothing remembered. `whole`: a piece, not a part that was cut out of one. */
 static void encode_fresh(const struct bpe *b, struct bpe_scratch *s, const char *piece, size_t len,
                          bool whole, struct tokens_list *out) {
@@ -266,14 +169,9 @@ static void encode_fresh(const struct bpe *b, struct bpe_scratch *s, const char 
     out->n += merge_small(b, ids, n);
     return;
   }
-  reserve_long(s, len);
-  size_t n = bpe_symbols(b, piece, len, s->first);
-  if (n)
-    n = merge_long(b, s, s->first, n);
-  memcpy(out->ids + out->n, s->first, n * sizeof *s->first);
-  out->n += n;
-  if (s->cap > KEEP_BYTES / sizeof *s->symbols)
-    drop_long(s);
+  uint32_t *symbols = bpe_long_symbols(&s->merging, len);
+  size_t n = bpe_symbols(b, piece, len, symbols);
+  out->n += bpe_merge_long(b, &s->merging, symbols, n, out->ids + out->n);
 }
 
 static void remember(struct bpe_scratch *s, struct memo *set, uint64_t lo, uint64_t hi,

@@ -1,9 +1,10 @@
 /* fuzz_encode.c: any text through the small tokenizers of tests/data/tokenizer, by three ways that
- * must agree: with memo and cuts; a second time, from the memo; without either (the array or the
- * heap over whole pieces). Where pieces are known, also by plain merging. Byte-level ones must give
- * the text back. The first byte chooses the tokenizer. */
+ * must agree: with memo and cuts; a second time, from the memo; without either (whole pieces).
+ * Where pieces are known, also by plain merging, and short texts in small windows. Byte-level ones
+ * must give the text back. The first byte chooses the tokenizer. */
 #include "fuzz_model.h"
 
+#include "text/bpe_impl.h"
 #include "text/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -81,6 +82,24 @@ static void check_pieces(size_t k, const char *text, size_t len, const struct to
   tokens_list_free(&ids);
 }
 
+/* Merging in windows, small ones that depend on the text, against plain merging. */
+static void check_windows(size_t k, const char *text, size_t len) {
+  struct bpe b = all[k].plain.bpe;
+  struct tokens_list want = {0}, got = {0};
+  struct bpe_long l;
+  b.ignore_merges = false; /* merging only */
+  bpe_encode_plain(&b, text, len, &want);
+  bpe_long_init(&l);
+  l.window = 1 + ((unsigned char)text[0] * 31u + len) % 97;
+  tokens_list_reserve(&got, len);
+  uint32_t *symbols = bpe_long_symbols(&l, len);
+  got.n = bpe_merge_long(&b, &l, symbols, bpe_symbols(&b, text, len, symbols), got.ids);
+  same(&got, &want);
+  bpe_long_free(&l);
+  tokens_list_free(&want);
+  tokens_list_free(&got);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!size || size > 20000)
     return 0;
@@ -103,6 +122,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     buf_init(&back, BUF_MAX_OWN);
     if (used[k].splitter != SPLITTER_NONE)
       check_pieces(k, text, len, &first);
+    if (len <= 2000)
+      check_windows(k, text, len);
     require(tokens_decode(all[k].fast, first.ids, first.n, &back, &err) == 0);
     if (used[k].exact)
       require(back.len == len && memcmp(back.data, text, len) == 0);

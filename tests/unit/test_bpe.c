@@ -117,8 +117,8 @@ static void test_fast_is_plain(void **state) {
   cases_close(&c);
 }
 
-/* No cuts: the heap does it alone. */
-static void test_heap(void **state) {
+/* No cuts: long pieces are merged as a whole. */
+static void test_whole(void **state) {
   (void)state;
   struct cases c;
   cases_open(&c);
@@ -131,7 +131,7 @@ static void test_heap(void **state) {
   rng_init(&rng, 12, 0);
   for (int round = 0; round < 200; round++) {
     size_t len = random_text(&rng, &b, text, round < 100 ? 200 : sizeof text);
-    compare("heap", &b, s, text, len);
+    compare("whole", &b, s, text, len);
   }
   bpe_scratch_delete(s);
   tokens_close(t);
@@ -181,6 +181,6 @@ static void test_by_hand(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_building),
                                      cmocka_unit_test(test_fast_is_plain),
-                                     cmocka_unit_test(test_heap), cmocka_unit_test(test_by_hand)};
+                                     cmocka_unit_test(test_whole), cmocka_unit_test(test_by_hand)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
