@@ -11,10 +11,13 @@
 #include "text/utf8.h"
 
 #define SMALL 128           /* symbols up to which the array is scanned for the lowest rank */
-#define MEMO_BITS 15        /* entries of 32 bytes */
-#define MEMO_KEY 15         /* bytes of the longest piece remembered */
+#define MEMO_FIRST 11       /* bits: entries of 32 bytes that the memo begins with */
+#define MEMO_LAST 17        /* and that it grows to */
+#define MEMO_KEY 15         /* bytes of the longest piece in it */
 #define MORE_MAX (1u << 18) /* ids kept for pieces of more than three */
+#define AHEAD 16            /* pieces whose places in the memo are asked for at once */
 
+/* A remembered piece. Free when hi is 0. */
 struct memo {
   uint64_t lo, hi; /* the piece's bytes, its length in the top one */
   uint32_t n;
@@ -31,19 +34,41 @@ struct memo_long {
 };
 
 struct bpe_scratch {
-  struct memo *memo; /* NULL: none */
+  struct memo *memo; /* a hash table, at most half full; NULL: none */
+  void *memo_memory; /* it begins on a cache line in there */
+  unsigned memo_bits;
+  size_t n_memo;
   struct memo_long *memo_long;
   uint32_t *more;
   size_t n_more, cap_more;
   struct bpe_long merging;
 };
 
+static void memo_open(struct bpe_scratch *s, unsigned bits) {
+  s->memo_memory = mem_calloc(((size_t)1 << bits) + 2, sizeof *s->memo);
+  s->memo = (struct memo *)(((uintptr_t)s->memo_memory + 63) & ~(uintptr_t)63);
+  s->memo_bits = bits;
+}
+
+/* Where a piece is in the memo, or would be. */
+static inline struct memo *memo_at(const struct bpe_scratch *s, uint64_t lo, uint64_t hi,
+                                   uint64_t hash) {
+  size_t i = hash >> (64 - s->memo_bits);
+  while ((s->memo[i].lo != lo || s->memo[i].hi != hi) && s->memo[i].hi)
+    i = (i + 1) & (((size_t)1 << s->memo_bits) - 1);
+  return &s->memo[i];
+}
+
+static inline uint64_t memo_hash(uint64_t lo, uint64_t hi) {
+  return (lo ^ (hi * UINT64_C(0xff51afd7ed558ccd))) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 struct bpe_scratch *bpe_scratch_new(const struct bpe *b, bool with_memo) {
   (void)b;
   struct bpe_scratch *s = MEM_NEW(struct bpe_scratch);
   bpe_long_init(&s->merging);
   if (with_memo) {
-    s->memo = mem_calloc((size_t)1 << MEMO_BITS, sizeof *s->memo);
+    memo_open(s, MEMO_FIRST);
     s->memo_long = mem_calloc((size_t)1 << LONG_BITS, sizeof *s->memo_long);
   }
   return s;
@@ -53,7 +78,7 @@ void bpe_scratch_delete(struct bpe_scratch *s) {
   if (!s)
     return;
   bpe_long_free(&s->merging);
-  mem_free(s->memo);
+  mem_free(s->memo_memory);
   mem_free(s->memo_long);
   mem_free(s->more);
   mem_free(s);
@@ -174,16 +199,32 @@ static void encode_fresh(const struct bpe *b, struct bpe_scratch *s, const char 
   out->n += bpe_merge_long(b, &s->merging, symbols, n, out->ids + out->n);
 }
 
-static void remember(struct bpe_scratch *s, struct memo *set, uint64_t lo, uint64_t hi,
+/* Makes room for a piece of n ids: a larger memo, or, when it is as large as it gets, an empty one:
+ * what is in use comes back. */
+static void memo_grow(struct bpe_scratch *s, size_t n) {
+  bool full = s->n_memo * 2 >= (size_t)1 << s->memo_bits;
+  if (s->n_more + n > MORE_MAX || (full && s->memo_bits == MEMO_LAST)) {
+    memset(s->memo, 0, sizeof *s->memo << s->memo_bits);
+    s->n_more = s->n_memo = 0;
+  } else if (full) {
+    struct memo *old = s->memo;
+    void *memory = s->memo_memory;
+    size_t size = (size_t)1 << s->memo_bits;
+    memo_open(s, s->memo_bits + 1);
+    for (size_t i = 0; i < size; i++)
+      if (old[i].hi)
+        *memo_at(s, old[i].lo, old[i].hi, memo_hash(old[i].lo, old[i].hi)) = old[i];
+    mem_free(memory);
+  }
+}
+
+static void remember(struct bpe_scratch *s, uint64_t lo, uint64_t hi, uint64_t hash,
                      const uint32_t *ids, size_t n) {
   struct memo fresh = {.lo = lo, .hi = hi, .n = (uint32_t)n};
+  memo_grow(s, n);
   if (n <= 3) {
     memcpy(fresh.ids, ids, n * sizeof *ids);
   } else {
-    if (s->n_more + n > MORE_MAX) { /* begin again: what is in use comes back */
-      memset(s->memo, 0, sizeof *s->memo << MEMO_BITS);
-      s->n_more = 0;
-    }
     if (s->n_more + n > s->cap_more) {
       s->cap_more = s->cap_more ? s->cap_more * 2 : 1024;
       s->more = mem_resize(s->more, s->cap_more, sizeof *s->more);
@@ -192,37 +233,52 @@ static void remember(struct bpe_scratch *s, struct memo *set, uint64_t lo, uint6
     fresh.ids[0] = (uint32_t)s->n_more;
     s->n_more += n;
   }
-  set[1] = set[0];
-  set[0] = fresh;
+  *memo_at(s, lo, hi, hash) = fresh;
+  s->n_memo++;
 }
 
-/* One piece or part of 1..MEMO_KEY bytes; 16 may be read at `readable`. A part is not the same
- * entry as a piece where pieces that are tokens are left alone. */
+struct key {
+  uint64_t lo, hi, hash;
+};
+
+/* The memo's key of a piece of 1..MEMO_KEY bytes; bytes may be read up to `end`. A part is not the
+ * same entry as a piece where pieces that are tokens are left alone. */
+static inline struct key key_of(const struct bpe *b, const char *piece, size_t len, bool whole,
+                                const char *end) {
+#define ONES(n) (~UINT64_C(0) >> (64 - 8 * (n)))
+  static const uint64_t low[16] = {0,       ONES(1), ONES(2), ONES(3), ONES(4), ONES(5),
+                                   ONES(6), ONES(7), ONES(8), ONES(8), ONES(8), ONES(8),
+                                   ONES(8), ONES(8), ONES(8), ONES(8)},
+                        high[16] = {0,       0,       0,       0,       0,       0,
+                                    0,       0,       0,       ONES(1), ONES(2), ONES(3),
+                                    ONES(4), ONES(5), ONES(6), ONES(7)};
+#undef ONES
+  struct key k;
+  char copy[16];
+  if (end - piece < 16) {
+    memset(copy, 0, sizeof copy);
+    piece = memcpy(copy, piece, len);
+  }
+  memcpy(&k.lo, piece, 8);
+  memcpy(&k.hi, piece + 8, 8);
+  k.lo &= low[len];
+  k.hi &= high[len];
+  k.hi |= (uint64_t)(len | (whole || !b->ignore_merges ? 0 : 0x80)) << 56;
+  k.hash = memo_hash(k.lo, k.hi);
+  return k;
+}
+
+/* A piece or part of that key; `out` has room for len + 3. */
 static inline void encode_short(const struct bpe *b, struct bpe_scratch *s, const char *piece,
-                                size_t len, bool whole, const char *readable,
+                                size_t len, bool whole, const struct key *k,
                                 struct tokens_list *out) {
-  uint64_t lo, hi;
-  memcpy(&lo, readable, 8);
-  memcpy(&hi, readable + 8, 8);
-  if (len < 8) {
-    lo &= (UINT64_C(1) << len * 8) - 1;
-    hi = 0;
-  } else {
-    hi &= (UINT64_C(1) << (len - 8) * 8) - 1;
-  }
-  hi |= (uint64_t)(len | (whole || !b->ignore_merges ? 0 : 0x80)) << 56;
-  uint64_t hash = (lo ^ (hi * UINT64_C(0xff51afd7ed558ccd))) * UINT64_C(0x9e3779b97f4a7c15);
-  struct memo *set = &s->memo[(hash >> (64 - MEMO_BITS)) & ~UINT64_C(1)], *m = set;
-  if (m->lo != lo || m->hi != hi) {
-    m++;
-    if (m->lo != lo || m->hi != hi) {
-      size_t before = out->n;
-      encode_fresh(b, s, piece, len, whole, out);
-      remember(s, set, lo, hi, out->ids + before, out->n - before);
-      return;
-    }
-  }
+  const struct memo *m = memo_at(s, k->lo, k->hi, k->hash);
   uint32_t *ids = out->ids + out->n;
+  if (!m->hi) {
+    encode_fresh(b, s, piece, len, whole, out);
+    remember(s, k->lo, k->hi, k->hash, ids, (size_t)(out->ids + out->n - ids));
+    return;
+  }
   if (m->n <= 3) {
     ids[0] = m->ids[0];
     ids[1] = m->ids[1];
@@ -245,12 +301,9 @@ static inline void encode_part(const struct bpe *b, struct bpe_scratch *s, const
     tokens_list_reserve(out, len + 3);
   if (len > MEMO_KEY || !s->memo) {
     encode_fresh(b, s, piece, len, whole, out);
-  } else if (end - piece >= 16) {
-    encode_short(b, s, piece, len, whole, piece, out);
   } else {
-    char copy[16] = {0};
-    memcpy(copy, piece, len);
-    encode_short(b, s, piece, len, whole, copy, out);
+    struct key k = key_of(b, piece, len, whole, end);
+    encode_short(b, s, piece, len, whole, &k, out);
   }
 }
 
@@ -347,12 +400,42 @@ void bpe_encode(const struct bpe *b, struct bpe_scratch *s, const char *piece, s
     encode_piece(b, s, piece, len, piece + len, out);
 }
 
+/* At most AHEAD pieces: where the memo has them is worked out for all before the first is looked
+ * at, so that the processor fetches what is not near while it goes on. */
+static void encode_ahead(const struct bpe *b, struct bpe_scratch *s, const char *text,
+                         const char *end, size_t from, const uint32_t *ends, size_t n,
+                         struct tokens_list *out) {
+  struct key keys[AHEAD];
+  size_t start = from;
+  for (size_t i = 0; i < n; start = ends[i++]) {
+    size_t len = ends[i] - start;
+    if (len > MEMO_KEY)
+      continue;
+    keys[i] = key_of(b, text + start, len, true, end);
+    __builtin_prefetch(&s->memo[keys[i].hash >> (64 - s->memo_bits)]);
+  }
+  for (size_t i = 0; i < n; from = ends[i++]) {
+    size_t len = ends[i] - from;
+    if (len > MEMO_KEY) {
+      encode_piece(b, s, text + from, len, end, out);
+      continue;
+    }
+    if (out->cap - out->n < len + 3)
+      tokens_list_reserve(out, len + 3);
+    encode_short(b, s, text + from, len, true, &keys[i], out);
+  }
+}
+
 void bpe_encode_pieces(const struct bpe *b, struct bpe_scratch *s, const char *text, size_t len,
                        size_t from, const uint32_t *ends, size_t n, struct tokens_list *out) {
   const char *end = text + len;
-  for (size_t i = 0; i < n; i++) {
-    encode_piece(b, s, text + from, ends[i] - from, end, out);
-    from = ends[i];
+  for (size_t i = 0, k; i < n; i += k) {
+    k = !s->memo ? 1 : n - i < AHEAD ? n - i : AHEAD;
+    if (s->memo)
+      encode_ahead(b, s, text, end, from, ends + i, k, out);
+    else
+      encode_piece(b, s, text + from, ends[i] - from, end, out);
+    from = ends[i + k - 1];
   }
 }
 

@@ -47,9 +47,32 @@ static inline uint8_t class_at(at p, unsigned *n) {
   return class_more(p, n);
 }
 
+#define EACH(byte) ((byte)*UINT64_C(0x0101010101010101))
+
+/* Behind the run of ASCII letters at p, eight bytes at a time; `fold` 0x20: of either case, 0:
+ * lower case. */
+static inline at ascii_letters(at p, at end, unsigned fold) {
+  for (; end - p >= 8; p += 8) {
+    uint64_t x, y;
+    memcpy(&x, p, 8);
+    y = (x | EACH(fold)) & EACH(0x7f);
+    uint64_t letter = (y + EACH(0x80 - 'a')) & ~(y + EACH(0x7f - 'z')) & ~x & EACH(0x80);
+    if (letter != EACH(0x80))
+      return p + __builtin_ctzll(letter ^ EACH(0x80)) / 8;
+  }
+  while (p < end && (unsigned char)((*p | fold) - 'a') < 26)
+    p++;
+  return p;
+}
+
 /* Behind the run of characters that have a class of `mask`. */
 static inline at run_of(at p, at end, uint8_t mask) {
   unsigned n;
+  if (mask & L) {
+    p = ascii_letters(p, end, 0x20);
+    if (p < end && *p < 0x80 && !(unicode_class_data[*p] & mask))
+      return p;
+  }
   while (p < end && (class_at(p, &n) & mask))
     p += n;
   return p;
@@ -136,7 +159,7 @@ static inline __attribute__((always_inline)) at match_cl100k(at p, at end, unsig
 
 /* `[U]*[W]+` at p, else `[U]+[W]*` when `upper`; NULL when there is no match. `skip`: characters of
  * these classes end both runs. */
-static inline at cased_word(at p, at end, uint8_t skip, bool upper) {
+static at cased_word(at p, at end, uint8_t skip, bool upper) {
   at q = p, given_back = NULL; /* behind the last character of the run that is in W too */
   unsigned n;
   while (q < end) {
@@ -156,8 +179,19 @@ static inline at cased_word(at p, at end, uint8_t skip, bool upper) {
       return q;
     }
   }
-  if (!upper)
+  if (given_back || !upper)
     return given_back;
+  return q > p ? q : NULL;
+}
+
+/* The same with `upper` for words that mostly are of ASCII. */
+static inline at cased_word_near(at p, at end, uint8_t skip) {
+  at q = p;
+  while (q < end && (unsigned char)(*q - 'A') < 26)
+    q++;
+  q = ascii_letters(q, end, 0);
+  if (q < end && *q >= 0x80)
+    return cased_word(p, end, skip, true);
   return q > p ? q : NULL;
 }
 
@@ -172,13 +206,13 @@ match_o200k(at p, at end, unsigned digits, bool contractions, bool han, bool sla
     return run_of(p + n, end, HAN);
   at q = p + n, e = NULL;
   bool prefix = !(c & (L | N)) && *p != '\n' && *p != '\r' && q < end;
-  if (c & (L | M)) {
+  if (c & M) {
     at words[2] = {prefix ? q : NULL, p};
     for (int i = 0; i < 4 && !e; i++)
       if (words[i & 1])
         e = cased_word(words[i & 1], end, skip, i >= 2);
-  } else if (prefix && !(e = cased_word(q, end, skip, false))) {
-    e = cased_word(q, end, skip, true);
+  } else if (prefix || (c & L)) {
+    e = cased_word_near(prefix ? q : p, end, skip);
   }
   if (e) {
     at f = contractions && e < end && *e == '\'' ? contraction(e + 1, end, true) : NULL;
