@@ -261,32 +261,13 @@ static void find_characters(struct bpe *b) {
   }
 }
 
-static void inside_add(struct bpe *b, uint32_t left, uint32_t right, size_t *n) {
-  if (bpe_is_inside(b, left, right))
-    return;
+static void inside_add(struct bpe *b, uint32_t left, uint32_t right) {
   unsigned l = bpe_small(left), r = bpe_small(right);
-  if (l < 129 && r < 129) {
+  uint64_t at = bpe_inside_bit(left, right);
+  if (l < 129 && r < 129)
     b->small_inside[l][r >> 6] |= UINT64_C(1) << (r & 63);
-    return;
-  }
-  if (++*n * 2 > b->inside_mask) {
-    uint64_t *old = b->inside, size = b->inside_mask + 1;
-    b->inside_mask = size * 2 - 1;
-    b->inside = mem_alloc(size * 2 * sizeof *b->inside);
-    memset(b->inside, 0xff, size * 2 * sizeof *b->inside);
-    for (uint64_t i = 0; i < size; i++)
-      if (old[i] != UINT64_MAX) {
-        uint64_t at = bpe_mix(old[i]) & b->inside_mask;
-        while (b->inside[at] != UINT64_MAX)
-          at = (at + 1) & b->inside_mask;
-        b->inside[at] = old[i];
-      }
-    mem_free(old);
-  }
-  uint64_t key = (uint64_t)left << 21 | right, at = bpe_mix(key) & b->inside_mask;
-  while (b->inside[at] != UINT64_MAX)
-    at = (at + 1) & b->inside_mask;
-  b->inside[at] = key;
+  else
+    b->inside[at >> 6] |= UINT64_C(1) << (at & 63);
 }
 
 static size_t valid_at(const char *p, const char *end, uint32_t *cp) {
@@ -296,7 +277,7 @@ static size_t valid_at(const char *p, const char *end, uint32_t *cp) {
 
 /* Notes what a merge's result has side by side. Its bytes may begin and end inside a character;
  * what cannot be part of a text (which is UTF-8) is of no interest. */
-static void note_inside(struct bpe *b, const char *p, const char *end, size_t *n) {
+static void note_inside(struct bpe *b, const char *p, const char *end) {
   const char *first = p;
   uint32_t last, cp;
   while (p < end && ((unsigned char)*p & 0xc0) == 0x80)
@@ -312,7 +293,7 @@ static void note_inside(struct bpe *b, const char *p, const char *end, size_t *n
     p += k;
     k = valid_at(p, end, &cp);
     if (k)
-      inside_add(b, last, cp, n);
+      inside_add(b, last, cp);
     else if (p < end)
       b->edges[last >> 2] |= (uint8_t)(1 << (last & 3) * 2);
   }
@@ -323,11 +304,8 @@ static void note_inside(struct bpe *b, const char *p, const char *end, size_t *n
  * byte tokens or the unknown token took part in merges, or bytes went missing: then there are no
  * cuts. */
 static void find_cuts(struct bpe *b) {
-  size_t n = 0;
   b->cuts = !b->bytes || b->fallback_all;
-  b->inside_mask = 1023;
-  b->inside = mem_alloc(1024 * sizeof *b->inside);
-  memset(b->inside, 0xff, 1024 * sizeof *b->inside);
+  b->inside = mem_calloc(BPE_INSIDE_BITS / 64, sizeof *b->inside);
   b->edges = mem_calloc(0x110000 / 4, 1);
   bool *special = mem_calloc((size_t)b->n_ids + 1, sizeof *special);
   for (int i = 0; i < 256; i++)
@@ -343,7 +321,7 @@ static void find_cuts(struct bpe *b) {
       b->cuts = false;
     size_t len = 0;
     const char *p = bpe_text(b, pair->id, &len);
-    note_inside(b, p, p + len, &n);
+    note_inside(b, p, p + len);
   }
   mem_free(special);
 }

@@ -54,8 +54,9 @@ struct bpe {
   uint16_t *char_index;  /* code point >> 7 -> block of char_ids; not with `bytes` */
   uint32_t *char_ids;    /* 128 ids a block; block 0 is empty */
   bool cuts;             /* a text may be cut where no merge can reach across */
-  uint64_t *inside;      /* hash set of cp << 21 | cp that stand side by side inside a merge */
-  uint64_t inside_mask;
+  /* Characters that stand side by side inside a merge: a bit by the hash of both. Some pairs have
+   * the bit without being one: there no cut is made that could be, which changes nothing. */
+  uint64_t *inside;
   uint64_t small_inside[129][3]; /* the same for ASCII and U+2581 (as 128), a bit each */
   /* Only with `bytes`, where tokens may begin and end inside a character. Two bits a code point:
    * some merge's result has it right before, right after a part of another; and a bit for each last

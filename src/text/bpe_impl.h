@@ -40,15 +40,20 @@ static inline unsigned bpe_small(uint32_t cp) {
   return cp < 128 ? cp : cp == 0x2581 ? 128 : 129;
 }
 
+#define BPE_INSIDE_BITS (1u << 21)
+
+/* The bit of two characters in bpe.inside. */
+static inline uint64_t bpe_inside_bit(uint32_t left, uint32_t right) {
+  return ((uint64_t)left << 21 | right) * UINT64_C(0x9e3779b97f4a7c15) >> 43;
+}
+
 /* Whether a merge may have these two side by side. */
 static inline bool bpe_is_inside(const struct bpe *b, uint32_t left, uint32_t right) {
   unsigned l = bpe_small(left), r = bpe_small(right);
   if (l < 129 && r < 129)
     return b->small_inside[l][r >> 6] >> (r & 63) & 1;
-  uint64_t key = (uint64_t)left << 21 | right;
-  for (uint64_t i = bpe_mix(key) & b->inside_mask;; i = (i + 1) & b->inside_mask)
-    if (b->inside[i] == key || b->inside[i] == UINT64_MAX)
-      return b->inside[i] == key;
+  uint64_t at = bpe_inside_bit(left, right);
+  return b->inside[at >> 6] >> (at & 63) & 1;
 }
 
 /* Whether a text may be cut between two characters, the second of which is at p: no merge makes

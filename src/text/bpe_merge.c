@@ -10,7 +10,7 @@
 #include "text/bpe_impl.h"
 #include "text/utf8.h"
 
-#define SMALL 128           /* symbols up to which the array is scanned for the lowest rank */
+#define SMALL 32            /* symbols up to which the array is scanned for the lowest rank */
 #define MEMO_FIRST 11       /* bits: entries of 32 bytes that the memo begins with */
 #define MEMO_LAST 17        /* and that it grows to */
 #define MEMO_KEY 15         /* bytes of the longest piece in it */

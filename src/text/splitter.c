@@ -123,6 +123,9 @@ static inline at contraction(at p, at end, bool any_case) {
 static inline at spaces(at p, at end, bool lines, bool to_end) {
   at q = p, last = p, behind_line = NULL;
   unsigned n;
+  uint64_t x;
+  for (; end - q >= 8 && memcpy(&x, q, 8) && x == EACH(' '); q += 8) /* indented lines */
+    last = q + 7;
   while (q < end && (class_at(q, &n) & S)) {
     if (lines && (*q == '\n' || *q == '\r'))
       behind_line = q + 1;
