@@ -12,8 +12,6 @@
 #define OK_REPLY "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 #define MS NS_PER_MS
 
-static struct tls_files files;
-
 static struct http_client_stats stats_of(struct net *n) {
   struct http_client_stats s;
   http_client_get_stats(n->client, &s);
@@ -497,23 +495,6 @@ static void whole_handshakes(void **state) {
   }
 }
 
-static int make_files(void **state) {
-  (void)state;
-  struct net warm;
-  struct err err;
-  tls_files_make(&files);
-  int rc = http_global_init(&err);
-  net_start(&warm, NULL);
-  net_stop(&warm);
-  return rc;
-}
-
-static int remove_files(void **state) {
-  (void)state;
-  tls_files_remove(&files);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(refused),
@@ -529,5 +510,5 @@ int main(void) {
       cmocka_unit_test(whole_handshakes),
       cmocka_unit_test(crowd),
   };
-  return cmocka_run_group_tests(tests, make_files, remove_files);
+  return cmocka_run_group_tests(tests, tls_group_start, tls_group_stop);
 }

@@ -7,8 +7,6 @@
 #define OK_REPLY "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 #define MS NS_PER_MS
 
-static struct tls_files files;
-
 /* ---- sums: what arrives must be what was sent ---- */
 
 static uint64_t add_sum(uint64_t sum, const char *data, size_t len) {
@@ -266,28 +264,11 @@ static void edges(void **state) {
     }
 }
 
-static int make_files(void **state) {
-  (void)state;
-  struct net warm;
-  struct err err;
-  tls_files_make(&files);
-  int rc = http_global_init(&err);
-  net_start(&warm, NULL);
-  net_stop(&warm);
-  return rc;
-}
-
-static int remove_files(void **state) {
-  (void)state;
-  tls_files_remove(&files);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bodies),
       cmocka_unit_test(large_replies),
       cmocka_unit_test(edges),
   };
-  return cmocka_run_group_tests(tests, make_files, remove_files);
+  return cmocka_run_group_tests(tests, tls_group_start, tls_group_stop);
 }

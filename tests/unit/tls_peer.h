@@ -191,4 +191,26 @@ static inline void tls_keep(struct peer *p) {
   SSL_CTX_free(t->ctx);
 }
 
+/* ---- what most tests with TLS begin and end with ---- */
+
+static struct tls_files files;
+
+/* Once a client was made, libraries have what they keep. */
+static inline int tls_group_start(void **state) {
+  (void)state;
+  struct net warm;
+  struct err err;
+  tls_files_make(&files);
+  int rc = http_global_init(&err);
+  net_start(&warm, NULL);
+  net_stop(&warm);
+  return rc;
+}
+
+static inline int tls_group_stop(void **state) {
+  (void)state;
+  tls_files_remove(&files);
+  return 0;
+}
+
 #endif
