@@ -3,6 +3,9 @@
  * (test_engine_replay.c). */
 #include "engine_requests.h"
 
+#include <stdlib.h>
+
+#include "engine_walk.h"
 #include "kv/engine_impl.h"
 
 static void check_refused(struct engine_config c, const char *text) {
@@ -329,6 +332,29 @@ static void delete_with_requests_inside(void **state) {
   engine_delete(e);
 }
 
+/* Random operations against the slow model, step by step. ENGINE_STEPS and ENGINE_SEED (the first
+ * seed) change what is walked; a failure names its seed. */
+static void walk_many(bool tiers) {
+  const char *steps = getenv("ENGINE_STEPS"), *first = getenv("ENGINE_SEED");
+  uint64_t seed = first ? strtoull(first, NULL, 10) : 1;
+  uint64_t end = seed + (steps ? strtoull(steps, NULL, 10) : 200000) / W_STEPS / 2;
+  struct walk *w = malloc(sizeof *w);
+  print_message("seeds %llu to %llu\n", (unsigned long long)seed, (unsigned long long)end);
+  for (; seed < end; seed++)
+    walk_once(w, seed, tiers);
+  free(w);
+}
+
+static void agrees_with_the_model(void **state) {
+  (void)state;
+  walk_many(false);
+}
+
+static void agrees_with_the_model_with_tiers(void **state) {
+  (void)state;
+  walk_many(true);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(configurations_that_cannot_work),
@@ -341,6 +367,8 @@ int main(void) {
       cmocka_unit_test(reset_both_ways),
       cmocka_unit_test(steady_state_allocates_nothing),
       cmocka_unit_test(delete_with_requests_inside),
+      cmocka_unit_test(agrees_with_the_model),
+      cmocka_unit_test(agrees_with_the_model_with_tiers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
