@@ -44,7 +44,8 @@ static const struct options_spec specs[] = {
     {"--set", "KEY=VALUE", OPTIONS_LIST, offsetof(struct sim_options, sets),
      "change a field of the profile, may be repeated: kv_blocks or kv_tokens, block_size, "
      "max_model_len, "
-     "max_num_batched_tokens, max_num_seqs, long_prefill_token_threshold, prefix_caching (on, "
+     "max_num_batched_tokens, max_num_seqs, long_prefill_token_threshold, watermark (a share), "
+     "prefix_caching (on, "
      "off), reasoning_tokens (of gpt-oss: analysis before each answer), ttft and itl (profile "
      "fixed), prefill_tokens_per_s, prefill_context, step_overhead, decode_base, decode_seq, "
      "decode_context, request_overhead, kv_bytes_per_token, chunk_tokens, offload_tokens, "

@@ -48,6 +48,8 @@ struct engine_config {
   uint32_t max_model_len;                /* prompt + output, tokens */
   bool enable_prefix_caching;            /* off: no tiers either */
   bool reserve_full_isl;
+  uint32_t watermark_blocks; /* must stay free when a request is admitted while others run; vLLM's
+                                watermark · num_blocks, rounded down */
   struct engine_tiers tiers;
 };
 
@@ -67,6 +69,7 @@ struct engine_request {
   const char *adapter; /* the LoRA adapter it runs with; the same */
   void *user;
   engine_sample_fn *sample;
+  bool skip_lookup;       /* no hits and no loads from tiers (a request with prompt_logprobs) */
   uint32_t remote_tokens; /* P/D, decode leg: so many leading tokens have KV on another replica, to
                              be loaded over ENGINE_TRANSFER at the first admission; 0 = none */
   bool hold;              /* P/D, prefill leg: at the end its blocks stay held, see hold_id */

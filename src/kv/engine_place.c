@@ -51,7 +51,7 @@ static void look_ahead(const struct engine *e, struct engine_request *r, uint32_
 uint32_t engine_lookup(struct engine *e, struct engine_request *r) {
   struct engine_blocks *b = r->blocks;
   assert(!b->n);
-  if (!e->config.enable_prefix_caching)
+  if (!e->config.enable_prefix_caching || r->skip_lookup)
     return 0;
   uint32_t most = (r->num_tokens - 1) / e->config.block_size;
   uint32_t hits = 0;
@@ -140,10 +140,12 @@ bool engine_place(struct engine *e, struct engine_request *r, uint32_t n, uint32
   uint32_t block_size = e->config.block_size;
   uint64_t end = (uint64_t)r->num_computed + (uint64_t)hits * block_size + n;
   uint32_t have = b->n + hits;
-  uint32_t idle = 0; /* hits that are free now: they use up the queue just as new blocks do */
+  uint64_t idle = 0; /* hits that are free now: they use up the queue just as new blocks do */
   for (uint32_t i = 0; i < hits; i++)
     idle += e->pool.blocks[b->ids[i]].refs == 0;
 
+  if (how != ENGINE_PLACE_RUNNING && e->running.n)
+    idle += e->config.watermark_blocks;
   uint32_t need = blocks_beyond(e, end, have); /* P1 */
   if (how != ENGINE_PLACE_RUNNING && e->config.reserve_full_isl &&
       blocks_beyond(e, r->num_tokens, have) + idle > e->pool.num_free)

@@ -87,7 +87,7 @@ uint32_t engine_find_load(struct engine *e, struct engine_request *r, uint32_t c
     if (there > cached)
       return b->load[ENGINE_TRANSFER] = there - cached;
   }
-  return has_tiers(e) ? find_in_tiers(e, r, cached) : 0;
+  return has_tiers(e) && !r->skip_lookup ? find_in_tiers(e, r, cached) : 0;
 }
 
 /* When a load of `tokens` over a path is complete. Bytes follow each other, latencies overlap. */

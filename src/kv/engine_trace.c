@@ -76,7 +76,8 @@ static int read_config(const struct value *v, struct engine_config *c, struct er
                                      "long_prefill_token_threshold",
                                      "enable_chunked_prefill",
                                      "max_model_len",
-                                     "reserve_full_isl"};
+                                     "reserve_full_isl",
+                                     "watermark_blocks"};
   if (!v)
     return err_set(err, ERR_INVALID, "missing");
   bool chunked = true;
@@ -87,6 +88,7 @@ static int read_config(const struct value *v, struct engine_config *c, struct er
       (rc = get_u32(v, "max_num_seqs", REQUIRED, &c->max_num_seqs, err)) ||
       (rc = get_u32(v, "max_model_len", REQUIRED, &c->max_model_len, err)) ||
       (rc = get_u32(v, "long_prefill_token_threshold", 0, &c->long_prefill_token_threshold, err)) ||
+      (rc = get_u32(v, "watermark_blocks", 0, &c->watermark_blocks, err)) ||
       (rc = get_bool(v, "enable_prefix_caching", -1, &c->enable_prefix_caching, err)) ||
       (rc = get_bool(v, "reserve_full_isl", true, &c->reserve_full_isl, err)) ||
       (rc = get_bool(v, "enable_chunked_prefill", true, &chunked, err)))

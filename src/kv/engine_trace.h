@@ -1,8 +1,8 @@
 /* engine_trace.h: a trace of one replica's inputs, read from JSON and checked.
  *
- * Format: tests/data/engine/README.md, section 1; a request may name its `adapter` as
- * well. A trace is input from outside: everything the engine would assert on is refused here with
- * the place where it stands. */
+ * Format: tests/data/engine/README.md, section 1; a request may name its `adapter`, and
+ * the config `watermark_blocks`, as well. A trace is input from outside: everything the engine
+ * would assert on is refused here with the place where it stands. */
 #ifndef KV_ENGINE_TRACE_H
 #define KV_ENGINE_TRACE_H
 

@@ -13,6 +13,8 @@ void devapi_load(struct simhost *h, struct httpd_request *req, struct answer *a)
 void devapi_reset_prefix(struct simhost *h, struct httpd_request *req, struct answer *a) {
   a->content_type = NULL;
   replica_reset_cache(h->replica, endpoint_flag(httpd_query(req), "reset_running_requests"));
+  if (endpoint_flag(httpd_query(req), "reset_external"))
+    engine_reset_offload(replica_engine(h->replica));
   simhost_kick(h);
 }
 

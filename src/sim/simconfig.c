@@ -16,6 +16,7 @@ enum key_kind {
   KEY_TIME,
   KEY_TIME_NS,
   KEY_RATE,
+  KEY_SHARE,
   KEY_BYTES, /* whole, per token */
   KEY_BYTES_PER_S,
   KEY_DEVICE,
@@ -42,6 +43,7 @@ static const struct key keys[] = {
     {"max_num_batched_tokens", KEY_WHOLE, ENGINE(max_num_batched_tokens), 1, 4e9},
     {"max_num_seqs", KEY_WHOLE, ENGINE(max_num_seqs), 1, 1e6},
     {"long_prefill_token_threshold", KEY_WHOLE, ENGINE(long_prefill_token_threshold), 0, 4e9},
+    {"watermark", KEY_SHARE, offsetof(struct simconfig, watermark), 0, 1},
     {"reasoning_tokens", KEY_WHOLE, offsetof(struct simconfig, reasoning_tokens), 0, 1e6},
     {"prefix_caching", KEY_SWITCH, ENGINE(enable_prefix_caching), 0, 0},
     {"ttft", KEY_TTFT, 0, 0, DAY_S},
@@ -121,6 +123,8 @@ static int refuse(const struct key *k, const char *text, struct err *err) {
   char value[80], most[32];
   snprintf(value, sizeof value, "%s=%.40s", k->name, text);
   units_format_seconds(k->most, most, sizeof most);
+  if (k->kind == KEY_SHARE)
+    return err_set(err, ERR_INVALID, "%s: a share from 0 to 1 is needed, as in 0.01 or 1%%", value);
   if (k->kind == KEY_BYTES)
     return err_set(err, ERR_INVALID,
                    "%s: bytes from %.0f to %.0f are needed, as in 131072 or 128KiB", value,
@@ -148,6 +152,7 @@ static int set_number(struct simconfig *c, const struct key *k, const char *text
   bool whole = k->kind == KEY_WHOLE || k->kind == KEY_LONG, bytes = k->kind == KEY_BYTES;
   bool rate = k->kind == KEY_RATE || k->kind == KEY_BYTES_PER_S;
   enum units_kind kind = bytes || k->kind == KEY_BYTES_PER_S ? UNITS_BYTES
+                         : k->kind == KEY_SHARE              ? UNITS_RATIO
                          : whole || rate                     ? UNITS_NONE
                                                              : UNITS_TIME;
   double x = 0;
@@ -170,6 +175,7 @@ static int set_number(struct simconfig *c, const struct key *k, const char *text
     *(uint64_t *)field = (uint64_t)(x * 1e9 + 0.5);
     break;
   case KEY_RATE:
+  case KEY_SHARE:
   case KEY_BYTES_PER_S:
     *(double *)field = x;
     break;
@@ -239,6 +245,10 @@ static int settle_blocks(struct simconfig *c, struct err *err) {
   return 0;
 }
 
+static void settle_watermark(struct simconfig *c) {
+  c->engine.watermark_blocks = (uint32_t)(c->watermark * c->engine.num_blocks);
+}
+
 /* Chunks from tokens. */
 static int settle_tiers(struct simconfig *c, struct err *err) {
   struct steptime_profile *p = &c->time;
@@ -266,6 +276,7 @@ int simconfig_check(struct simconfig *c, struct err *err) {
   struct engine_config *e = &c->engine;
   if (settle_blocks(c, err) || settle_tiers(c, err))
     return ERR_INVALID;
+  settle_watermark(c);
   uint64_t room = (uint64_t)(e->num_blocks - 1) * e->block_size;
   if (e->max_model_len > room && !c->max_model_len_set && room >= 2) {
     e->max_model_len = (uint32_t)room;

@@ -8,6 +8,8 @@
  *   max_num_batched_tokens, max_num_seqs, reasoning_tokens     whole numbers
  *   long_prefill_token_threshold      whole number, 0 = off
  *   prefix_caching                    on or off
+ *   watermark                         share of the blocks that stay free when a request is admitted
+ *                                     while others run (vLLM's, default 0)
  *   ttft, itl                         times, of profile `fixed` only
  *   prefill_tokens_per_s              a rate, 0 = prefill takes no time
  *   prefill_context, step_overhead, decode_base, decode_seq, decode_context, request_overhead times
@@ -26,6 +28,7 @@ struct simconfig {
   struct engine_config engine;  /* num_blocks: with the null block, one more than kv_blocks */
   uint64_t kv_tokens;           /* the KV budget; 0 = engine.num_blocks was set */
   uint32_t shared_chunks;       /* by simconfig_check: capacity of shared storage; 0 = none */
+  double watermark;             /* share of the blocks that admissions leave free */
   uint32_t reasoning_tokens;    /* thoughts before each answer */
   bool max_model_len_set;
   bool max_model_len_lowered; /* by simconfig_check, to what the blocks can hold */

@@ -220,7 +220,7 @@ static inline uint32_t m_find_load(struct model *m, struct m_request *r, uint32_
   uint32_t there = r->remote < r->n_tokens ? r->remote : r->n_tokens;
   if (!r->transferred && there > cached)
     return r->load[ENGINE_TRANSFER] = there - cached;
-  if (!m_has_tiers(m))
+  if (!m_has_tiers(m) || r->real->skip_lookup)
     return 0;
   uint32_t size = m->c.tiers.chunk_tokens, end = cached;
   uint32_t most = (r->n_tokens - 1) / m->c.block_size * m->c.block_size;
@@ -276,7 +276,8 @@ static inline uint32_t m_oldest_copy(const struct model *m, int name) {
 
 static inline uint32_t m_lookup(struct model *m, const struct m_request *r, uint32_t *hits) {
   uint32_t n = 0;
-  while (m->c.enable_prefix_caching && (n + 1) * m->c.block_size <= r->n_tokens - 1) {
+  while (m->c.enable_prefix_caching && !r->real->skip_lookup &&
+         (n + 1) * m->c.block_size <= r->n_tokens - 1) {
     hits[n] = m_oldest_copy(m, m_name(m->world, r, false, (n + 1) * m->c.block_size));
     if (!hits[n])
       break;
@@ -308,6 +309,8 @@ static inline bool m_place(struct model *m, struct m_request *r, uint32_t n, con
   uint32_t whole = (r->n_tokens + bs - 1) / bs;
   for (uint32_t i = 0; i < n_hits; i++)
     idle += m->refs[hits[i]] == 0;
+  if (gate && m->running.n)
+    idle += m->c.watermark_blocks;
   uint32_t need = want > have ? want - have : 0;
   if (gate && m->c.reserve_full_isl && (whole > have ? whole - have : 0) + idle > m->n_free)
     return false;

@@ -215,6 +215,7 @@ static inline void w_arrive(struct walk *w, struct w_replica *p) {
                                     .adapter = w_chance(w, 10) ? "adapter" : NULL,
                                     .remote_tokens = w_chance(w, 5) ? w_draw(w, 1, n) : 0,
                                     .hold = w_chance(w, 5),
+                                    .skip_lookup = w_chance(w, 3),
                                     .sample = w_sample,
                                     .user = (void *)(uintptr_t)++w->next_id};
   struct m_request *m = &s->model;
@@ -268,6 +269,7 @@ static inline void w_config(struct walk *w, bool tiers) {
   c->max_model_len = w_draw(w, 2, room < M_TOKENS ? room : M_TOKENS);
   c->enable_prefix_caching = w_chance(w, 92);
   c->reserve_full_isl = w_chance(w, 70);
+  c->watermark_blocks = w_chance(w, 15) ? w_draw(w, 1, c->num_blocks) : 0;
   if (!tiers)
     return;
   c->tiers.chunk_tokens = c->block_size * w_draw(w, 1, 3);

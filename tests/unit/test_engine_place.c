@@ -149,6 +149,52 @@ static void the_gate_counts_the_whole_sequence(void **state) {
   }
 }
 
+/* Blocks that must stay free count only while something runs, and only for admissions. */
+static void the_watermark_is_kept_while_others_run(void **state) {
+  (void)state;
+  struct engine_config c = CONFIG_SMALL; /* 12 blocks */
+  c.watermark_blocks = 3;
+  struct engine *e = test_engine(c);
+  struct test_request a, b, d;
+  struct engine_step s;
+  test_add(e, test_request(&a, 100, 38, 2)); /* 10 blocks: nothing runs, so it is let in */
+  engine_step_run(e, 0, &s);
+  assert_int_equal(engine_free_blocks(e), 2);
+  engine_step_run(e, 0, &s);
+  assert_int_equal(s.n_finished, 1);
+
+  test_add(e, test_request(&a, 200, 16, 20)); /* 4 blocks */
+  test_add(e, test_request(&b, 400, 24, 1));  /* 6 of the 8 left: 2 would stay free */
+  engine_step_run(e, 0, &s);
+  assert_int_equal(s.n_admitted, 1);
+  assert_true(engine_abort(e, &b.req));
+  test_add(e, test_request(&d, 400, 16, 20)); /* a has 5 by now: 4 of 7, and 3 stay */
+  engine_step_run(e, 0, &s);
+  assert_int_equal(s.n_admitted, 1);
+  assert_int_equal(engine_free_blocks(e), 3);
+  for (int i = 0; i < 2; i++) /* who runs may use them */
+    engine_step_run(e, 0, &s);
+  assert_true(engine_free_blocks(e) < 3);
+  assert_int_equal(s.n_preempted, 0);
+  engine_delete(e);
+}
+
+/* prompt_logprobs: nothing is looked up, but what is computed is registered. */
+static void a_request_may_skip_the_lookup(void **state) {
+  (void)state;
+  struct engine *e = test_engine(CONFIG_SMALL);
+  struct test_request a, b;
+  struct engine_step s;
+  run_alone(e, &a, 100, 12, NULL);
+  test_request(&b, 100, 12, 1);
+  b.req.skip_lookup = true;
+  test_add(e, &b.req);
+  engine_step_run(e, 0, &s);
+  assert_int_equal(s.admitted[0].cached, 0);
+  assert_int_equal(s.events[0].n, 3);
+  engine_delete(e);
+}
+
 /* P3: hits that are free use up free blocks, hits that are held do not. */
 static void idle_hits_use_up_the_queue(void **state) {
   (void)state;
@@ -211,6 +257,8 @@ int main(void) {
       cmocka_unit_test(names_are_chained),
       cmocka_unit_test(caching_off_knows_nothing),
       cmocka_unit_test(the_gate_counts_the_whole_sequence),
+      cmocka_unit_test(the_watermark_is_kept_while_others_run),
+      cmocka_unit_test(a_request_may_skip_the_lookup),
       cmocka_unit_test(idle_hits_use_up_the_queue),
       cmocka_unit_test(a_failed_placement_changes_nothing),
   };

@@ -7,7 +7,7 @@ enum { MAX = 64 };
 
 struct job {
   struct replica_seq seq;
-  uint32_t tokens[512];
+  uint32_t tokens[10000];
   uint64_t at[MAX]; /* when each token came */
   uint32_t n;
   bool last, gone;
@@ -289,6 +289,137 @@ static void test_cache_and_reset(void **state) {
   replica_delete(r);
 }
 
+static struct steptime_profile profile_of(const char *name) {
+  struct steptime_profile p;
+  struct err err;
+  check_ok(steptime_get(name, &p, &err), &err);
+  return p;
+}
+
+/* A load is no step: the replica sleeps until it is complete, or until somebody else comes. */
+static void test_a_load_wakes_the_replica(void **state) {
+  (void)state;
+  struct steptime_profile p = profile_of("llama-3.1-8b");
+  p.offload.tokens = 100000;
+  struct engine_config e = steptime_engine_config(&p);
+  struct err err;
+  struct replica *r = replica_new(&e, &p, 0, &err);
+  struct job a, b, c;
+  uint64_t due, now;
+  add(r, &a, 1000, 1, 0, 0); /* three chunks of 256 */
+  now = run(r, 0);
+  assert_true(replica_reset_cache(r, false));
+  add(r, &b, 1000, 1, 0, now);
+  assert_false(replica_begin(r, now, &due));
+  /* 768 tokens of 131,072 bytes at 20 GB/s, and 1 us */
+  uint64_t ready = now + 5033165 + 1000;
+  assert_int_equal(replica_wake_ns(r), ready);
+  check_near(metric(r, "vllm:num_requests_waiting" M), 1, 0);
+  check_near(metric(r, "vllm:num_requests_waiting_by_reason{engine=\"0\",model_name=\"m\",reason="
+                       "\"deferred\"} "),
+             1, 0);
+  add(r, &c, 10, 1, 5000, now); /* who is behind runs meanwhile */
+  assert_true(replica_begin(r, now, &due));
+  assert_int_equal(replica_wake_ns(r), 0);
+  replica_end(r, due);
+  assert_true(c.last);
+  assert_false(replica_begin(r, due, &due));
+  assert_int_equal(replica_wake_ns(r), ready);
+  assert_true(replica_begin(r, ready, &due));
+  replica_end(r, due);
+  assert_true(b.last);
+  assert_int_equal(due, ready + steptime_step_ns(&p, 232, 0, 0));
+  check_near(metric(r, "vllm:external_prefix_cache_hits_total" M), 768, 0);
+  check_near(metric(r, "vllm:prompt_tokens_by_source_total{engine=\"0\",model_name=\"m\",source="
+                       "\"external_kv_transfer\"} "),
+             768, 0);
+  assert_int_equal(replica_wake_ns(r), 0);
+  replica_delete(r);
+}
+
+static void test_a_released_hold_lets_others_in(void **state) {
+  (void)state;
+  struct replica *r = make("tiny", 8);
+  struct job a, b;
+  uint64_t due;
+  add(r, &a, 100, 1, 0, 0);
+  a.seq.engine.hold = true;
+  run(r, 0);
+  add(r, &b, 100, 1, 500, 0);
+  assert_false(replica_begin(r, 10, &due));
+  assert_int_equal(replica_wake_ns(r), 0);
+  assert_true(replica_release_hold(r, a.seq.engine.hold_id));
+  assert_false(replica_release_hold(r, a.seq.engine.hold_id));
+  assert_true(replica_begin(r, 20, &due));
+  replica_end(r, due);
+  assert_true(b.last);
+  replica_delete(r);
+}
+
+/* What facts §8.3 asks of every profile: at idle TTFT(cold) − TTFT(warm) = uncached tokens ÷ rate,
+ * within 5 %; a prompt of several steps too. */
+static void test_what_a_hit_saves(void **state) {
+  (void)state;
+  static const char *const names[] = {"llama-3.1-8b", "qwen3-32b", "gpt-oss-20b"};
+  static const uint32_t prompts[] = {2000, 6653, 9999};
+  for (size_t i = 0; i < ARRAY_LEN(names); i++)
+    for (size_t k = 0; k < ARRAY_LEN(prompts); k++) {
+      struct steptime_profile p = profile_of(names[i]);
+      struct replica *r = make(names[i], 2000);
+      struct job cold, warm;
+      add(r, &cold, prompts[k], 1, 0, 0);
+      uint64_t now = run(r, 0);
+      add(r, &warm, prompts[k], 1, 0, now);
+      run(r, now);
+      double saved = (double)cold.seq.first_ns - (double)(warm.seq.first_ns - now);
+      double cached = (double)warm.seq.engine.num_cached;
+      assert_int_equal(warm.seq.engine.num_cached, (prompts[k] - 1) / 16 * 16);
+      check_near(saved / 1e9, cached / p.prefill_tokens_per_s,
+                 0.05 * cached / p.prefill_tokens_per_s);
+      replica_delete(r);
+    }
+}
+
+/* Turn k hits min(floor((n_k − 1) / B) · B, floor((n_{k−1} + output − 1) / B) · B). */
+static void test_hits_of_a_linear_session(void **state) {
+  (void)state;
+  struct replica *r = make("llama-3.1-8b", 600);
+  struct job j;
+  uint64_t now = 0;
+  uint32_t before = 0, n = 37, outputs = 29;
+  uint32_t text[4000];
+  for (uint32_t i = 0; i < ARRAY_LEN(text); i++)
+    text[i] = i;
+  for (int turn = 0; turn < 12; turn++) {
+    add(r, &j, n, outputs, 0, now);
+    memcpy(j.tokens, text, n * sizeof *text);
+    now = run(r, now);
+    uint32_t by_prompt = (n - 1) / 16 * 16, by_turn = turn ? (before + outputs - 1) / 16 * 16 : 0;
+    assert_int_equal(j.seq.engine.num_cached, by_prompt < by_turn ? by_prompt : by_turn);
+    memcpy(text, j.tokens, (n + outputs) * sizeof *text);
+    before = n;
+    n += outputs + 11 * (uint32_t)(turn % 3);
+    n += n == before + outputs; /* at least one new token */
+  }
+  replica_delete(r);
+}
+
+/* Saturated decoding: tokens a second = batch ÷ step. */
+static void test_saturated_decoding(void **state) {
+  (void)state;
+  enum { BATCH = 32 };
+  struct steptime_profile p = profile_of("qwen3-32b");
+  struct replica *r = make("qwen3-32b", 4000);
+  static struct job jobs[BATCH];
+  for (uint32_t i = 0; i < BATCH; i++)
+    add(r, &jobs[i], 100, 50, 1000 * i, 0);
+  run(r, 0);
+  double seconds = (double)(jobs[0].at[49] - jobs[0].at[9]) / 1e9, tokens = 40 * BATCH;
+  double step = (double)steptime_step_ns(&p, 0, BATCH, BATCH * 130) / 1e9;
+  check_near(tokens / seconds, BATCH / step, 0.01 * BATCH / step);
+  replica_delete(r);
+}
+
 static void test_bad_configuration(void **state) {
   (void)state;
   struct err err = {0};
@@ -312,6 +443,11 @@ int main(void) {
       cmocka_unit_test(test_last_token_of_an_aborted_step),
       cmocka_unit_test(test_preemption),
       cmocka_unit_test(test_cache_and_reset),
+      cmocka_unit_test(test_a_load_wakes_the_replica),
+      cmocka_unit_test(test_a_released_hold_lets_others_in),
+      cmocka_unit_test(test_what_a_hit_saves),
+      cmocka_unit_test(test_hits_of_a_linear_session),
+      cmocka_unit_test(test_saturated_decoding),
       cmocka_unit_test(test_bad_configuration),
   };
   return cmocka_run_group_tests_name("replica", tests, NULL, NULL);

@@ -39,6 +39,7 @@ static void test_every_field(void **state) {
   set(&c, "decode_seq=5us");
   set(&c, "decode_context=70ns");
   set(&c, "request_overhead=0");
+  set(&c, "watermark=2%");
   assert_int_equal(c.engine.num_blocks, 501); /* and the null block */
   assert_int_equal(c.engine.block_size, 32);
   assert_int_equal(c.engine.max_model_len, 4096);
@@ -55,6 +56,7 @@ static void test_every_field(void **state) {
   struct err err = {0};
   check_ok(simconfig_check(&c, &err), &err);
   assert_int_equal(c.engine.max_model_len, 4096);
+  assert_int_equal(c.engine.watermark_blocks, 10); /* of 501 */
   assert_false(c.max_model_len_lowered);
 }
 

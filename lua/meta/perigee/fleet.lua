@@ -6,7 +6,8 @@ local fleet = {}
 
 --- Steps the engine model over a trace and says what happened in every step. Both texts are JSON in the form of
 --- `tests/data/engine/README.md` (which is also the list of the engine's rules): the trace has `config`, `requests` and
---- `resets`, the result is `{"expect": {"steps": …, "names": …, "totals": …}}`. A request may also name an `"adapter"`.
+--- `resets`, the result is `{"expect": {"steps": …, "names": …, "totals": …}}`. A request may also name an `"adapter"`,
+--- and the config `"watermark_blocks"`.
 ---
 --- ```lua
 --- local f <close> = assert(io.open("trace.json"))
