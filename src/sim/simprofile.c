@@ -73,7 +73,7 @@ static double relative_error(const struct step *s, const double x[3]) {
 static void fit(const struct step *steps, size_t n, double best[3]) {
   double least = INFINITY;
   for (unsigned mask = 1; mask < 8; mask++) {
-    double x[3], sum = 0;
+    double x[3] = {0}, sum = 0;
     if (!fit_terms(steps, n, mask, x))
       continue;
     for (size_t i = 0; i < n; i++)
@@ -115,7 +115,7 @@ static int read_steps(const struct value *list, struct step *steps, size_t *n, s
                  : err_set(err, ERR_INVALID, "must be {batch =, context =, time =}");
     for (size_t k = 0; !rc && k < v->u.object.n; k++) {
       const char *key = v->u.object.pairs[k].key;
-      if (strcmp(key, known[0]) && strcmp(key, known[1]) && strcmp(key, known[2]))
+      if (strcmp(key, known[0]) != 0 && strcmp(key, known[1]) != 0 && strcmp(key, known[2]) != 0)
         rc = err_set(err, ERR_INVALID, "unknown field %s; there are batch, context, time", key);
     }
     if (!rc)
@@ -134,7 +134,7 @@ static int read_steps(const struct value *list, struct step *steps, size_t *n, s
 }
 
 static int take_steps(struct simconfig *c, const struct value *list, struct err *err) {
-  struct step steps[MAX_STEPS];
+  struct step steps[MAX_STEPS] = {{0}};
   size_t n;
   double x[3] = {0};
   int rc = read_steps(list, steps, &n, err);
@@ -198,8 +198,8 @@ static int take_tier(struct simconfig *c, const char *tier, const struct value *
                      struct err *err) {
   if (table->kind != VALUE_OBJECT)
     return err_set(err, ERR_INVALID, "%s must be a table, as in %s = { %s }", tier, tier,
-                   strcmp(tier, "transfer") ? "tokens = 1000000, device = \"dram\""
-                                            : "bytes_per_s = \"25GB\"");
+                   strcmp(tier, "transfer") != 0 ? "tokens = 1000000, device = \"dram\""
+                                                 : "bytes_per_s = \"25GB\"");
   for (int devices = 1; devices >= 0; devices--)
     for (size_t i = 0; i < table->u.object.n; i++) {
       const char *key = table->u.object.pairs[i].key;
