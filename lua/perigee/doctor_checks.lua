@@ -196,16 +196,26 @@ end
 
 -- ---- text ----
 
+local function has_render(e)
+  local r = reply(e, "render")
+  return r and r.status == 200 and not r.error
+end
+
+local function has_chat_ids(e)
+  local chat = object(e, "tokenize_chat")
+  return chat and type(chat.tokens) == "table" and #chat.tokens > 0
+end
+
 function checks.tokenize(_, e)
   local prompt, chat = reply(e, "tokenize"), reply(e, "tokenize_chat")
   if not prompt then
     return {}
   end
-  local ids, chat_object = probe.sample_ids(e), object(e, "tokenize_chat")
-  local of_chat = chat_object and type(chat_object.tokens) == "table"
+  local ids = probe.sample_ids(e)
   if not ids then
-    local text = ("/tokenize: %s; token parity rests on usage.prompt_tokens alone"):format(
-      prompt.status == 200 and "no ids in the answer" or said(prompt))
+    local text = ("/tokenize: %s; token parity rests on %s"):format(
+      prompt.status == 200 and "no ids in the answer" or said(prompt), has_render(e) and "its render endpoint"
+      or "completions: their prompt_token_ids, else usage.prompt_tokens alone")
     if e.role == "gateway" then
       return { ok("tokenize", "%s", text) }
     end
@@ -222,7 +232,7 @@ function checks.tokenize(_, e)
     return { warn("tokenize", "its tokenizer changes the text: ids are exact, texts are not",
       "%s for the sample; /detokenize gives another text back", counted(#ids, "token")) }
   end
-  if not of_chat then
+  if not has_chat_ids(e) then
     return { ok("tokenize", "%s for the sample; messages: %s; %s", counted(#ids, "token"), said(chat),
       round) }
   end
@@ -233,10 +243,11 @@ function checks.render(_, e)
   local r = reply(e, "render")
   if not r then
     return {}
-  elseif r.status == 200 and not r.error then
+  elseif has_render(e) then
     return { ok("render", "/v1/chat/completions/render gives the ids it would run") }
   end
-  return { ok("render", "/v1/chat/completions/render: %s; /tokenize with messages serves as well", said(r)) }
+  return { ok("render", "/v1/chat/completions/render: %s%s", said(r),
+    has_chat_ids(e) and "; /tokenize with messages serves as well" or "") }
 end
 
 -- ---- metrics ----
@@ -269,11 +280,6 @@ function checks.metrics(facts, e)
   return { ok("metrics", "%s in %s", counted(m.samples, "sample"), ms(r.ms)) }
 end
 
--- Blocks that prompts can use: vLLM keeps the first of its pool for itself (the null block).
-local function usable(c)
-  return tostring(c.source):find("vllm", 1, true) and c.blocks - 1 or c.blocks
-end
-
 local function no_size(c)
   return c and c.said ~= nil
     and ("%s says a block size of %s, which is none"):format(c.source, tostring(c.said))
@@ -294,8 +300,8 @@ function checks.cache(facts, e)
       no_size(c)) or ok("cache", no_size(c))
   else
     list[1] = ok("cache", "block_size %s%s%s, from %s", count(c.block_size),
-      c.blocks and (", %s blocks (%s)"):format(count(usable(c)), counted(usable(c) * c.block_size, "token"))
-        or "",
+      c.blocks and (", %s blocks (%s)"):format(count(probe.usable_blocks(c)),
+        counted(probe.usable_blocks(c) * c.block_size, "token")) or "",
       c.prefix_caching ~= nil and ", prefix caching " .. (c.prefix_caching and "on" or "off") or "", c.source)
     if facts.block_size and facts.block_size ~= c.block_size then
       list[#list + 1] = fail("cache", ("write block_size = %d in the fleet file, or start the engine with"

@@ -43,12 +43,13 @@ local COMPARED = {
   { "server", "version", function(_, e) return say.version(e) end, ALIKE .. ": the same image" },
   { "cache", "block_size", cache_field "block_size",
     "a router's block hashes fit one size only: the same --block-size everywhere" },
-  { "cache", "number of blocks", cache_field "blocks",
+  { "cache", "number of blocks", function(_, e) return probe.usable_blocks(probe.cache_config(e)) end,
     "one replica forgets sooner than another: same GPU, same --gpu-memory-utilization" },
   { "cache", "prefix caching", cache_field "prefix_caching", ALIKE .. ": --enable-prefix-caching" },
   { "cached", "reporting of cached_tokens", function(_, e)
     local state = generation.cached_state(e)
-    return state and (state == "value" or state == "zero") and "reported" or state
+    return (state == "value" or state == "zero") and "reported" or state
+      or probe.stream(e) and "no usage at all" or nil
   end, ALIKE .. ": --enable-prompt-tokens-details (vLLM), --enable-cache-report (SGLang)" },
   { "tokens", "tokens of one and the same prompt", same_prompt,
     "tokenizers or chat templates differ: the same model files, the same --chat-template" },
@@ -87,7 +88,10 @@ end
 
 --- Whether the replicas are alike: nothing for fewer than two that answered.
 function fleet.comparison(facts)
-  local list, most, agreed = {}, 0, {}
+  local list, most, agreed, reached = {}, 0, {}, 0
+  for _, e in ipairs(facts.endpoints) do
+    reached = reached + (e.role == "replica" and probe.answers(e) and 1 or 0)
+  end
   for _, item in ipairs(COMPARED) do
     local groups, n = groups_of(facts, item[3])
     most = math.max(most, n)
@@ -99,7 +103,7 @@ function fleet.comparison(facts)
       list[#list + 1] = { name = item[1], level = "warn", fix = item[4],
         text = ("%s not the same: %s"):format(item[2], table.concat(parts, "; ")) }
     elseif n > 1 then
-      agreed[#agreed + 1] = item[2]
+      agreed[#agreed + 1] = item[2] .. (n < reached and (" (of %d)"):format(n) or "")
     end
   end
   if most < 2 then
@@ -107,7 +111,8 @@ function fleet.comparison(facts)
   end
   if #agreed > 0 then
     table.insert(list, 1, { name = "alike", level = "ok",
-      text = ("the same on %s: %s"):format(counted(most, "replica"), table.concat(agreed, ", ")) })
+      text = ("the same on %s: %s"):format(counted(math.max(most, reached), "replica"),
+        table.concat(agreed, ", ")) })
   end
   return list
 end

@@ -165,6 +165,13 @@ function probe.cache_config(e)
   return found
 end
 
+--- Blocks that prompts can use: vLLM keeps the first of its pool for itself (the null block).
+function probe.usable_blocks(cache)
+  if cache and cache.blocks then
+    return tostring(cache.source):find("vllm", 1, true) and cache.blocks - 1 or cache.blocks
+  end
+end
+
 -- ---- the prompt ----
 
 local VOCABULARY = {}

@@ -241,12 +241,16 @@ function Screen:section(section)
     if #rows == 0 then
       self:add()
       self:add(self:paint(section.title, "title"))
-      for i, part in ipairs(wrap(line, self.width - 4)) do
-        self:add((i == 1 and "  " or "    ") .. part)
+      for _, note in ipairs { line, section.aside } do
+        for i, part in ipairs(wrap(note, self.width - 4)) do
+          self:add((i == 1 and "  " or "    ") .. part)
+        end
       end
       return
     end
-    section = setmetatable({ rows = rows, notes = { line ~= "" and line or nil } }, { __index = section })
+    local notes = { line ~= "" and line or nil }
+    notes[#notes + 1] = section.aside
+    section = setmetatable({ rows = rows, notes = notes }, { __index = section })
   end
   self:add()
   self:add(self:paint(section.title, "title"))
@@ -281,6 +285,17 @@ function report.terminal(run, summary, options)
     end
     screen:add()
   end
+  -- A run that went wrong otherwise says that first: it may be why the measurement is not valid.
+  local leads = not said and (status == 1 or status == 2)
+  local function add_verdict()
+    for i, line in ipairs(wrap(reason, width - columns(word) - 2)) do
+      screen:add((i == 1 and screen:paint(word, style) or (" "):rep(columns(word))) .. "  " .. line)
+    end
+    screen:add()
+  end
+  if leads then
+    add_verdict()
+  end
   if summary.valid == false then
     screen:add(("%s the measurement itself cannot be trusted%s:"):format(
       screen:paint(" INVALID ", "invalid"), said and " (exit status 98)" or ""))
@@ -296,11 +311,8 @@ function report.terminal(run, summary, options)
     end
     screen:add()
   end
-  for i, line in ipairs(said and {} or wrap(reason, width - columns(word) - 2)) do
-    screen:add((i == 1 and screen:paint(word, style) or (" "):rep(columns(word))) .. "  " .. line)
-  end
-  if not said then
-    screen:add()
+  if not said and not leads then
+    add_verdict()
   end
   if data.simulated(run, summary) then
     for i, line in ipairs(wrap(SIMULATED, width - 11)) do
@@ -483,6 +495,15 @@ function report.markdown(run, summary)
     add("**FAILED** — " .. escape(first))
     add()
   end
+  local leads = not said and (status == 1 or status == 2)
+  local function add_verdict()
+    add(("**%s**%s%s"):format(word, reason ~= "" and " — " .. escape(reason) or "",
+      status and status ~= 0 and (" (exit status %d)"):format(status) or ""))
+    add()
+  end
+  if leads then
+    add_verdict()
+  end
   if summary.valid == false then
     add(("> **INVALID: the measurement itself cannot be trusted%s.**"):format(
       said and " (exit status 98)" or ""))
@@ -495,10 +516,8 @@ function report.markdown(run, summary)
     end
     add()
   end
-  if not said then
-    add(("**%s**%s%s"):format(word, reason ~= "" and " — " .. escape(reason) or "",
-      status and status ~= 0 and (" (exit status %d)"):format(status) or ""))
-    add()
+  if not said and not leads then
+    add_verdict()
   end
   if data.simulated(run, summary) then
     add("> **Simulated:** " .. SIMULATED)

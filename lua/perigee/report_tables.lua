@@ -5,7 +5,7 @@
 -- A cell is a text, or { text, sub = "±…", range = "lo–hi", mark = "ok" | "bad" | "dim", code = true }.
 -- `flexible` is the column whose text may be wrapped, `wraps` one that is wrapped where it would be cut, and
 -- `optional` lists columns a narrow terminal may drop, first to last; of a section that `folds` a terminal
--- shows the rows marked bad and counts the others.
+-- shows the rows marked bad and counts the others, with the sentence `aside`.
 local parity = require "perigee.parity"
 local words = require "perigee.report_text"
 
@@ -157,6 +157,25 @@ function tables.cached_note(summary)
   return ("cached_tokens: %s."):format(table.concat(parts, "; "))
 end
 
+-- What usage counts of answers beside their text's tokens here; nil where there is nothing to say.
+local function count_note(m)
+  local n, least, most = num(m.n), num(m.min), num(m.max)
+  if not n or n == 0 or not least or not most or least == 0 and most == 0 then
+    return nil
+  elseif least == 1 and most == 1 then
+    return "token_count_diff: usage counts one token more than the text of every answer: the stop token,"
+      .. " which engines count and which has no text. It takes nothing from the other figures."
+  elseif least == most then
+    return ("token_count_diff: usage counts %s %s than the text of every answer has here (a stop token would"
+      .. " be 1): something counts otherwise, and rates of output tokens rest on usage."):format(
+      count(math.abs(least)), least > 0 and "more" or "fewer")
+  end
+  return ("token_count_diff: usage counts %s to %s more than the text of an answer has here. One is the stop"
+    .. " token; an answer that ends inside a character, or whose text is cut into other tokens than were"
+    .. " generated, differs by a few. Prompts are usage_vs_local's."):format(("%g"):format(least),
+    ("%g"):format(most))
+end
+
 local function headline_notes(summary, names)
   local metrics, notes, refused = object(summary.metrics), {}, {}
   local function note(...)
@@ -183,6 +202,9 @@ local function headline_notes(summary, names)
   refusals(metrics, names, refused)
   if next(refused) then
     notes[#notes + 1] = refusal_note(refused)
+  end
+  for _, name in ipairs(names) do
+    notes[#notes + 1] = name == "token_count_diff" and count_note(metrics[name]) or nil
   end
   for _, name in ipairs { "itl", "itl_token" } do
     if at(metrics, name, "method") == "histogram" then
@@ -539,6 +561,20 @@ local function script_checks(summary)
   }
 end
 
+-- Where a tokenizer is named, figures rest on its tokens being the server's: what is not proven is said.
+local function unproven(summary)
+  for _, c in ipairs(object(summary.checks)) do
+    local why = text(c.note) or ""
+    if c.name == "token_parity" and c.ok ~= false and not why:find("no tokenizer is named", 1, true)
+      and (num(c.figure) == nil or why:find "^not proven" or why:find "not all could be") then
+      local reason = why:match "parity is not proven %((.*)%)$" or why:match "^not proven for all: (.*)"
+        or why
+      return ("! token parity is not proven for everything: %s. Prefixes, hashes and token counts of this"
+        .. " side rest on it; `perigee parity` tries more ways."):format(reason)
+    end
+  end
+end
+
 local function validity(summary)
   local rows = {}
   for _, c in ipairs(object(summary.checks)) do
@@ -560,6 +596,7 @@ local function validity(summary)
     flexible = 5,
     rows = rows,
     folds = true,
+    aside = unproven(summary),
   }
 end
 

@@ -135,8 +135,10 @@ static bool is_repeat(const struct pass *p, size_t number) {
   if (!q->completion)
     return false;
   for (size_t i = 0; i < number; i++)
-    if (p->questions[i].c == q->c)
-      return p->server->answers[i].step >= ASK_COMPLETION_IDS;
+    if (p->questions[i].c == q->c) {
+      enum parityask_step step = p->server->answers[i].step;
+      return step == ASK_COMPLETION_IDS || step == ASK_COMPLETION;
+    }
   return false;
 }
 

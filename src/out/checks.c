@@ -58,9 +58,10 @@ static const struct {
                             "servers (or arms, by their counts) that make other tokens of a prompt "
                             "than this side",
                             UNITS_NONE, 0},
-    [CHECK_USAGE_VS_LOCAL] = {"usage_vs_local", "tokens",
-                              "largest difference between the server's token counts and ours",
-                              UNITS_NONE, 0},
+    [CHECK_USAGE_VS_LOCAL] =
+        {"usage_vs_local", "tokens",
+         "largest difference between usage.prompt_tokens and the prompt's tokens counted here",
+         UNITS_NONE, 0},
     [CHECK_IDLE_REPLICA] = {"idle_replica", "replicas", "replicas of the run that got no request",
                             UNITS_NONE, 0},
     [CHECK_SESSIONS] = {"sessions", "sessions",
@@ -115,12 +116,23 @@ int checks_set_limit(struct checks_limits *l, const char *name, const char *text
 /* What the rows say, in one pass. */
 struct counts {
   uint64_t all, ended, ok, empty, no_usage, bad_usage, events, coalesced, compared;
-  uint64_t asked, cut_off;      /* all but the cancelled; plain HTTP where there is nothing else */
-  uint64_t scripted, too_short; /* good replies of a declared length whose length is known */
-  uint64_t got, declared;       /* tokens, of those too short */
-  uint64_t stamped, by_loop;    /* streams with a first token; those the kernel gave no stamp */
-  int64_t worst_diff;           /* tokens */
+  uint64_t asked, cut_off;       /* all but the cancelled; plain HTTP where there is nothing else */
+  uint64_t scripted, too_short;  /* good replies of a declared length whose length is known */
+  uint64_t got, declared;        /* tokens, of those too short */
+  uint64_t stamped, by_loop;     /* streams with a first token; those the kernel gave no stamp */
+  int64_t worst_diff;            /* tokens */
+  uint64_t answers;              /* whose output has both counts */
+  int64_t least_more, most_more; /* tokens that usage has more than their text */
 };
+
+static void count_answer(struct counts *c, const struct table_row *r) {
+  if (r->output_tokens < 0 || r->output_local < 0)
+    return;
+  int64_t more = (int64_t)r->output_tokens - r->output_local;
+  c->least_more = !c->answers || more < c->least_more ? more : c->least_more;
+  c->most_more = !c->answers || more > c->most_more ? more : c->most_more;
+  c->answers++;
+}
 
 static void count_diff(struct counts *c, int32_t usage, int32_t local) {
   if (usage < 0 || local < 0)
@@ -189,6 +201,8 @@ static struct counts count_rows(const struct table *t, const struct checks_input
       count_diff(&c, r->prompt_tokens, r->prompt_local);
     if (in->parity_proven)
       count_diff(&c, r->output_tokens, r->output_local);
+    else
+      count_answer(&c, r);
   }
   mem_free(proven);
   return c;
@@ -405,6 +419,23 @@ static void check_stalls(const struct table *t, struct check *c) {
   }
 }
 
+/* What usage has more of answers than their text is no fault by itself, but must not look like one.
+ */
+static void note_answers(const struct counts *c, struct check *diff) {
+  if (!c->answers || (!c->least_more && !c->most_more))
+    return;
+  if (c->least_more == c->most_more)
+    snprintf(diff->note, sizeof diff->note,
+             "of prompts; of each answer usage counts %lld %s than its text has%s",
+             (long long)llabs(c->least_more), c->least_more > 0 ? "more" : "fewer",
+             c->least_more == 1 ? " (the stop token, which has no text)" : "");
+  else
+    snprintf(diff->note, sizeof diff->note,
+             "of prompts; of answers usage counts %lld to %lld more than their text has (the stop "
+             "token; text that is cut otherwise)",
+             (long long)c->least_more, (long long)c->most_more);
+}
+
 static void check_rows(const struct table *t, const struct checks_input *in,
                        struct check out[CHECK_COUNT]) {
   struct counts c = count_rows(t, in);
@@ -423,13 +454,15 @@ static void check_rows(const struct table *t, const struct checks_input *in,
   check_incomplete(t, in, &c, out);
   check_replicas(t, in, c.all, &out[CHECK_IDLE_REPLICA]);
   struct check *diff = &out[CHECK_USAGE_VS_LOCAL];
-  if (c.compared)
+  if (c.compared) {
     set(diff, (double)c.worst_diff);
-  else
+    note_answers(&c, diff);
+  } else {
     snprintf(diff->note, sizeof diff->note, "not measured: %s",
              in->parity_proven || tokenparity_proven(in->parity, NULL)
                  ? "no reply had both counts (--verify counts prompts on this side too)"
                  : "the tokenizer is not proven to be the server's");
+  }
 }
 
 static void check_parity(const struct table *t, const struct checks_input *in, struct check *c) {

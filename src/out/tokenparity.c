@@ -75,19 +75,38 @@ static const struct value *first_case(const struct value *entry, const char *ver
   return NULL;
 }
 
-/* Cases of an entry whose ids were compared: of conversations alone with `chat`. A count has none.
- */
+/* Whether ids of this case were equal, and an earlier row is not the same case asked otherwise. */
+static bool is_equal_case(const struct value *cases, size_t i) {
+  const struct value *c = value_at(cases, i);
+  if (!has_verdict(c, "equal"))
+    return false;
+  for (size_t k = 0; k < i; k++)
+    if (has_verdict(value_at(cases, k), "equal") &&
+        value_equal(value_get(value_at(cases, k), "case"), value_get(c, "case")) &&
+        value_equal(value_get(value_at(cases, k), "form"), value_get(c, "form")))
+      return false;
+  return true;
+}
+
+/* Cases of an entry whose ids were equal: of conversations alone with `chat`. */
 static size_t count_cases(const struct value *entry, bool chat) {
   const struct value *cases = value_get(entry, "cases");
   size_t n = 0;
   for (size_t i = 0; i < value_count(cases); i++) {
     const char *form = text_of(value_at(cases, i), "form");
-    bool is_chat = form && strcmp(form, "messages") == 0;
-    bool counted = value_get(value_at(cases, i), "usage_tokens") &&
-                   value_get(value_at(cases, i), "usage_tokens")->kind == VALUE_INT;
-    n += has_verdict(value_at(cases, i), "equal") && !counted && (is_chat || !chat);
+    n += is_equal_case(cases, i) && (!chat || (form && strcmp(form, "messages") == 0));
   }
   return n;
+}
+
+/* Why some case of an entry could not be compared; NULL: all were. */
+static const char *why_partly(const struct value *list) {
+  for (size_t i = 0; i < value_count(list); i++) {
+    const struct value *c = first_case(value_at(list, i), "error");
+    if (c)
+      return text_of(c, "reason") ? text_of(c, "reason") : "no answer";
+  }
+  return NULL;
 }
 
 /* "r0 (qwen3.jinja) from token 1: double_bos" */
@@ -124,9 +143,21 @@ static void note_counts(struct tokenparity_judgement *out, const struct tokenpar
 
 static const char *why_unknown(const struct value *list, const char *missing) {
   for (size_t i = 0; i < value_count(list) && !missing; i++)
-    if (has_verdict(value_at(list, i), "unknown"))
+    if (!has_verdict(value_at(list, i), "equal"))
       missing = text_of(value_at(list, i), "reason");
+  if (!missing && count_verdict(list, "count"))
+    missing = "the server gives no ids, counts alone";
   return missing ? missing : "nothing was compared";
+}
+
+/* Whether a server of the arm is counted already. */
+static bool is_known_to_differ(const struct value *list, const char *arm) {
+  for (size_t i = 0; i < value_count(list); i++) {
+    const char *of = text_of(value_at(list, i), "arm");
+    if (has_verdict(value_at(list, i), "differs") && (!arm || !of || strcmp(of, arm) == 0))
+      return true;
+  }
+  return false;
 }
 
 void tokenparity_judge(const struct table *t, const struct value *list, const char *missing,
@@ -142,7 +173,8 @@ void tokenparity_judge(const struct table *t, const struct value *list, const ch
     struct tokenparity_counts c;
     tokenparity_count(t, arm_at(t, i), &c);
     compared += c.compared;
-    if (!c.differ || tokenparity_proven(list, arm_name(t, arm_at(t, i))))
+    const char *arm = arm_name(t, arm_at(t, i));
+    if (!c.differ || tokenparity_proven(list, arm) || is_known_to_differ(list, arm))
       continue; /* where ids were equal, usage_vs_local judges the counts */
     out->figure++;
     if (!out->note[0])
@@ -152,12 +184,17 @@ void tokenparity_judge(const struct table *t, const struct value *list, const ch
     return;
   if (all && equal == all) {
     size_t n = count_cases(value_at(list, 0), false), chats = count_cases(value_at(list, 0), true);
+    const char *partly = why_partly(list);
     char what[80] = "a prompt";
     if (n != 1 || chats)
-      snprintf(what, sizeof what, "%zu requests (%zu of them conversations)", n, chats);
+      snprintf(what, sizeof what, "%zu request%s (%zu of them conversations)", n, n == 1 ? "" : "s",
+               chats);
     snprintf(out->note, sizeof out->note, "ids of %s were equal on %zu server%s before the load%s",
              what, all, all == 1 ? "" : "s",
-             chats ? "" : " (without --template no conversation is rendered here)");
+             partly || chats ? "" : " (without --template no conversation is rendered here)");
+    if (partly)
+      snprintf(out->note + strlen(out->note), sizeof out->note - strlen(out->note),
+               "; not all could be compared: %.80s", partly);
   } else if (equal || compared) {
     snprintf(out->note, sizeof out->note,
              "not proven for all: %.80s; ids were equal on %zu of %zu, the counts of %llu prompts "

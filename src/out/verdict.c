@@ -139,7 +139,7 @@ static void name_class(const struct value *group, char *out, size_t size) {
   }
   const char *detail = name ? value_to_string(value_get(value_get(group, "detail"), name)) : NULL;
   if (name)
-    snprintf(out, size, "%s%s%.150s", name, detail ? ": " : "", detail ? detail : "");
+    snprintf(out, size, "%s%s%.500s", name, detail ? ": " : "", detail ? detail : "");
 }
 
 void verdict_input_from(const struct value *summary, struct verdict_input *in) {

@@ -32,14 +32,14 @@ struct verdict_input {
   uint64_t expectations, expectations_met;
   uint64_t requests_ok, requests_failed; /* measured; plain HTTP where there is nothing else */
   uint64_t sessions_ok, sessions_failed;
-  char session_class[200], request_class[200]; /* "script: …", of the most that failed; "" */
+  char session_class[600], request_class[600]; /* "script: …", of the most that failed; "" */
   uint64_t values;                             /* what vu:record and vu:check gave */
   uint64_t checks, checks_false;               /* of vu:check alone */
 };
 
 struct verdict {
   int status;       /* enum verdict_status */
-  char reason[320]; /* one line for a person */
+  char reason[1000]; /* one line for a person */
 };
 
 void verdict_decide(const struct verdict_input *in, struct verdict *out);

@@ -16,13 +16,14 @@
 #define CONFIG "tokenizer_config.json"
 #define MAP "special_tokens_map.json"
 #define JINJA "chat_template.jinja"
+#define TOKENIZER "tokenizer.json"
 #define CONFIG_MAX ((size_t)64 << 20)
 
 struct chattemplate {
   char *name;
   bool harmony;
   uint64_t hash;
-  const char *wants;              /* a special token that the source names; NULL: none */
+  unsigned wants;                 /* special tokens that the source names: bits of special_names */
   struct template *plain, *tools; /* tools may be NULL: plain does both */
   struct value special;           /* object */
 };
@@ -110,23 +111,28 @@ static bool is_word(const char *p) {
          *p == '_';
 }
 
-const char *chattemplate_names_special(const char *source, size_t len) {
-  const char *end = source + len;
-  for (size_t i = 0; i < ARRAY_LEN(special_names); i++) {
-    size_t n = strlen(special_names[i]);
-    const char *p = source;
-    while ((p = memmem(p, (size_t)(end - p), special_names[i], n))) {
-      if ((p == source || !is_word(p - 1)) && (p + n == end || !is_word(p + n)))
-        return special_names[i];
-      p += n;
-    }
+static bool names(const char *source, size_t len, const char *word) {
+  const char *end = source + len, *p = source;
+  size_t n = strlen(word);
+  while ((p = memmem(p, (size_t)(end - p), word, n))) {
+    if ((p == source || !is_word(p - 1)) && (p + n == end || !is_word(p + n)))
+      return true;
+    p += n;
   }
+  return false;
+}
+
+const char *chattemplate_names_special(const char *source, size_t len) {
+  for (size_t i = 0; i < ARRAY_LEN(special_names); i++)
+    if (names(source, len, special_names[i]))
+      return special_names[i];
   return NULL;
 }
 
 static int load_text(struct chattemplate *t, const char *text, size_t len, const char *path,
                      struct template **out, struct err *err) {
-  t->wants = t->wants ? t->wants : chattemplate_names_special(text, len);
+  for (size_t i = 0; i < ARRAY_LEN(special_names); i++)
+    t->wants |= names(text, len, special_names[i]) ? 1u << i : 0;
   t->hash = XXH3_64bits_withSeed(text, len, t->hash);
   return template_load(text, len, path, out, err);
 }
@@ -177,6 +183,88 @@ static void take_special(struct chattemplate *t, const struct value *config) {
     value_push(list, token_text(value_at(more, i)));
 }
 
+/* The text of the special token that stands first, or last, in what a tokenizer.json puts around
+ * one text; NULL. */
+static const char *around(const struct value *post, bool last) {
+  const char *type = value_to_string(value_get(post, "type"));
+  const struct value *list = value_get(post, "processors"), *single = value_get(post, "single");
+  if (type && strcmp(type, "Sequence") == 0)
+    for (size_t i = 0; i < value_count(list); i++)
+      if (around(value_at(list, i), last))
+        return around(value_at(list, i), last);
+  size_t n = type && strcmp(type, "TemplateProcessing") == 0 ? value_count(single) : 0;
+  if (n < 2)
+    return NULL;
+  const struct value *end = value_at(single, last ? n - 1 : 0);
+  return value_to_string(value_get(value_get(end, "SpecialToken"), "id"));
+}
+
+/* The only special token whose name is one that models give their first token; NULL: none, or
+ * several. */
+static const char *only_first(const struct value *added) {
+  static const char *const known[] = {"<s>",
+                                      "<bos>",
+                                      "<|begin_of_text|>",
+                                      "<|startoftext|>",
+                                      "[BOS]",
+                                      "<|begin_of_sentence|>",
+                                      "<\xef\xbd\x9c"
+                                      "begin\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
+  const char *only = NULL;
+  for (size_t i = 0; i < value_count(added); i++) {
+    const char *text = value_to_string(value_get(value_at(added, i), "content"));
+    const struct value *special = value_get(value_at(added, i), "special");
+    for (size_t k = 0; k < ARRAY_LEN(known); k++)
+      if (text && strcmp(text, known[k]) == 0 && special && special->kind == VALUE_BOOL &&
+          special->u.boolean) {
+        if (only)
+          return NULL;
+        only = text;
+      }
+  }
+  return only;
+}
+
+/* No file says what the special tokens are: the tokenizer.json knows the model's first and last
+ * one, where it puts them around a text itself. */
+static int take_from_tokenizer(struct chattemplate *t, const char *tokenizer, struct buf *file,
+                               struct err *err) {
+  struct value config;
+  bool given = tokenizer && is_file(tokenizer) && ends_with(tokenizer, ".json");
+  if (given) {
+    buf_reset(file);
+    buf_puts(file, tokenizer);
+  } else if (!tokenizer || !find_beside(tokenizer, TOKENIZER, file)) {
+    return 0;
+  }
+  int rc = read_config(file->data, &config, err);
+  if (rc)
+    return rc;
+  const struct value *post = value_get(&config, "post_processor");
+  const char *first = around(post, false), *last = around(post, true);
+  if (!first)
+    first = only_first(value_get(&config, "added_tokens"));
+  if (first)
+    value_set(&t->special, "bos_token", value_cstring(first));
+  if (last)
+    value_set(&t->special, "eos_token", value_cstring(last));
+  value_free(&config);
+  return 0;
+}
+
+/* Every special token that the source names is known. */
+static int check_wanted(const struct chattemplate *t, const char *path, struct err *err) {
+  for (size_t i = 0; i < ARRAY_LEN(special_names); i++)
+    if ((t->wants & 1u << i) && !value_get(&t->special, special_names[i]))
+      return err_set(err, ERR_NOT_FOUND,
+                     "template \"%s\" names %s, and nothing says what that is: neither a " CONFIG
+                     " nor a " MAP " lies beside it or the tokenizer, and its " TOKENIZER
+                     " does not tell; put a " MAP " there, as in {\"%s\": \"<s>\"} ({} "
+                     "for none)",
+                     path, special_names[i], special_names[i]);
+  return 0;
+}
+
 static int find_special(struct chattemplate *t, const char *path, const char *tokenizer,
                         struct buf *file, struct err *err) {
   static const char *const files[] = {CONFIG, MAP};
@@ -185,13 +273,10 @@ static int find_special(struct chattemplate *t, const char *path, const char *to
   for (size_t i = 0; i < ARRAY_LEN(places) && !found; i++)
     for (size_t k = 0; k < ARRAY_LEN(files) && places[i] && !found; k++)
       found = find_beside(places[i], files[k], file);
-  if (!found && t->wants)
-    return err_set(err, ERR_NOT_FOUND,
-                   "template \"%s\" names %s, and nothing says what that is: neither a " CONFIG
-                   " nor a " MAP " lies beside it or the tokenizer; put one there ({} for none)",
-                   path, t->wants);
-  if (!found)
-    return 0;
+  if (!found) {
+    int rc = t->wants ? take_from_tokenizer(t, tokenizer, file, err) : 0;
+    return rc ? rc : check_wanted(t, path, err);
+  }
   struct value config;
   int rc = read_config(file->data, &config, err);
   if (rc)

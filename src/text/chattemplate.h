@@ -18,8 +18,10 @@ struct chattemplate;
  * tokenizer_config.json; or the name of a tokenizer that came with one (tokens.h: qwen3). The
  * special tokens are those of the tokenizer_config.json, else special_tokens_map.json, that lies
  * with the template, else with `tokenizer` (as given to tokens_load; may be NULL); without all
- * there are none, and a template that names one is refused. ERR_NOT_FOUND, ERR_IO, ERR_INVALID with
- * file, line and reason. */
+ * bos_token is the token that the tokenizer.json puts in front of a text, else its only special one
+ * with a name of first tokens (<s>, <bos>, <|begin_of_text|>, ...), eos_token the one that it puts
+ * behind; a template that names any other is refused. ERR_NOT_FOUND, ERR_IO, ERR_INVALID with file,
+ * line and reason. */
 NODISCARD int chattemplate_load(const char *path, const char *tokenizer, struct chattemplate **out,
                                 struct err *err);
 /* What a tokenizer comes with: the template in its folder; Harmony for o200k_harmony (name or

@@ -166,7 +166,15 @@ end)
 describe("doctor_checks.render", function()
   it("is not missed", function()
     expect(said(server(), "render")):matches "^ok: /v1/chat/completions/render gives"
-    expect(said(server { render = false }, "render")):matches "^ok: .*not there %(HTTP 404%)"
+    expect(said(server { render = false }, "render")):matches
+      "^ok: .*not there %(HTTP 404%); /tokenize with messages serves as well$"
+    expect(said(server { render = false, tokenize_chat = false }, "render")):matches "not there %(HTTP 404%)$"
+  end)
+
+  it("is what parity rests on without /tokenize, else completions", function()
+    expect(said(server { tokenize = false }, "tokenize")):contains "token parity rests on its render endpoint"
+    expect(said(server { tokenize = false, render = false }, "tokenize")):contains
+      "token parity rests on completions: their prompt_token_ids, else usage.prompt_tokens alone"
   end)
 end)
 

@@ -43,6 +43,21 @@ describe("doctor_fleet.comparison", function()
     expect(said(list, "cached")):contains "r0: reported; r1: absent"
   end)
 
+  it("does not say that all are alike where some said nothing", function()
+    local list = compare({}, {}, { warm = pretend.body {}, ids = false })
+    expect(said(list, "cached")):contains "reporting of cached_tokens not the same: r0 r1: reported; "
+    expect(said(list, "cached")):contains "r2: no usage at all"
+    list = compare({}, {}, { version = false })
+    expect(said(list, "alike")):contains "the same on 3 replicas: models"
+    expect(said(list, "alike")):contains "version (of 2)"
+  end)
+
+  it("counts blocks as each replica's own line does", function()
+    local list = compare({}, { metrics = pretend.metrics { num_gpu_blocks = "1001" } })
+    expect(said(list, "cache")):contains "number of blocks not the same"
+    expect(said(list, "cache")):contains "r1: 1,000"
+  end)
+
   it("leaves a gateway out", function()
     local facts = pretend.examine { { id = "gateway", role = "gateway",
       replies = { version = pretend.body { version = "9" } } }, { id = "a" }, { id = "b" } }

@@ -96,6 +96,33 @@ describe("report.terminal", function()
     expect(find(list, "NOT MET")):is_a "number"
   end)
 
+  it("says first why the script stopped, and then that the measurement suffered", function()
+    local run, summary = example()
+    summary.valid, summary.expectations = false, {}
+    summary.checks[1].ok = false
+    summary.outcome = { status = 2, reason = "no session went well: the renderer: give both the same (--tokenizer)" }
+    local list = lines(report.terminal(run, summary))
+    expect(list[1]):contains "SCRIPT ERROR  no session went well"
+    expect(find(list, "INVALID")):eq(3 + (list[2] ~= "" and 1 or 0))
+    local text = report.markdown(run, summary)
+    expect(text:find("SCRIPT ERROR", 1, true) < text:find("INVALID", 1, true)):eq(true)
+    expect(select(2, text:gsub("no session went well", ""))):eq(1)
+  end)
+
+  it("says on the terminal that token parity is not proven", function()
+    local run, summary = example()
+    summary.checks[2] = { name = "token_parity", ok = true, limit = 0,
+      note = "not measured: parity is not proven (POST /tokenize: status 404)" }
+    local text = report.terminal(run, summary)
+    expect(text):contains "! token parity is not proven for everything: POST /tokenize: status 404."
+    summary.checks[1].ok = false -- beside the rows of what does not hold, too
+    expect(report.terminal(run, summary)):contains "! token parity is not proven"
+    summary.checks[2].note = "not measured: parity is not proven (no tokenizer is named (--tokenizer))"
+    expect(report.terminal(run, summary):find("! token parity", 1, true)):eq(nil)
+    summary.checks[2].figure, summary.checks[2].note = 0, "ids of a prompt were equal on 1 server before the load"
+    expect(report.terminal(run, summary):find("! token parity", 1, true)):eq(nil)
+  end)
+
   it("counts the checks that hold and shows the one that does not", function()
     local run, summary = example()
     expect(report.terminal(run, summary)):contains "✓ 1 check holds; report.md has each"

@@ -118,6 +118,18 @@ describe("the headline table", function()
     expect(names):eq { "ttft", "first_visible", "Zeit", "plan_time" }
   end)
 
+  it("explains what usage counts beyond the text", function()
+    local function notes(least, most)
+      local m = metric { unit = "tokens", min = least, max = most }
+      return table.concat(section({ metrics = { ttft = metric(), token_count_diff = m } }, "Results").notes, "\n")
+    end
+    expect(notes(1, 1)):contains "one token more than the text of every answer: the stop token, which engines count"
+    expect(notes(2, 2)):contains "usage counts 2 more than the text of every answer"
+    expect(notes(-1, -1)):contains "usage counts 1 fewer than the text of every answer"
+    expect(notes(0, 1)):contains "usage counts 0 to 1 more than the text of an answer has here. One is the stop token"
+    expect(notes(0, 0):find("token_count_diff", 1, true)):eq(nil)
+  end)
+
   it("says how itl, tpot and cached_ratio came about", function()
     local s = section({ cached = { value = 500, zero = 1, inferred_zero = 99, absent = 7 }, metrics = {
       itl = metric { method = "histogram", relative_error = 0.0039, ci95 = {} },

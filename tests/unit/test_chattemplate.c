@@ -122,6 +122,61 @@ static void test_places(void **state) {
   unlink(path);
 }
 
+static void write_file(const char *path, const char *text) {
+  FILE *f = fopen(path, "we");
+  assert_non_null(f);
+  fputs(text, f);
+  fclose(f);
+}
+
+/* Without a file that says so, the token that the tokenizer.json puts in front of a text is the
+ * model's first one; any other that is named stays unknown. */
+static void test_special_of_a_tokenizer(void **state) {
+  (void)state;
+  char folder[] = "/tmp/perigee-special.XXXXXX", jinja[80], json[80];
+  struct chattemplate *t;
+  struct err err = {0};
+  assert_non_null(mkdtemp(folder));
+  snprintf(jinja, sizeof jinja, "%s/own.jinja", folder);
+  snprintf(json, sizeof json, "%s/tokenizer.json", folder);
+  write_file(jinja, "{{ bos_token }}{{ messages[0].content }}");
+  write_file(json,
+             "{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":"
+             "\"ByteLevel\"},{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+             "\"id\":\"<s>\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}]}]}}");
+  const char *const ways[] = {json, folder};
+  for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+    t = load(jinja, ways[i]);
+    assert_string_equal(chattemplate_special(t, "bos_token"), "<s>");
+    assert_null(chattemplate_special(t, "eos_token"));
+    chattemplate_delete(t);
+  }
+  write_file(jinja, "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}");
+  assert_int_equal(chattemplate_load(jinja, folder, &t, &err), ERR_NOT_FOUND);
+  check_has(err.text, "names eos_token, and nothing says what that is");
+  check_has(err.text, "put a special_tokens_map.json there, as in {\"eos_token\": \"<s>\"}");
+  write_file(json,
+             "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{"
+             "\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"</s>\"}}]}}");
+  assert_int_equal(chattemplate_load(jinja, folder, &t, &err), ERR_NOT_FOUND);
+  check_has(err.text, "names bos_token");
+  write_file(jinja, "{{ bos_token }}");
+#define ADDED(content, special) "{\"content\":\"" content "\",\"special\":" special "}"
+  write_file(json,
+             "{\"added_tokens\":[" ADDED("<|end|>", "true") "," ADDED("<s>", "false") "," ADDED(
+                 "<|begin_of_text|>", "true") "],\"post_processor\":{\"type\":\"ByteLevel\"}}");
+  t = load(jinja, folder);
+  assert_string_equal(chattemplate_special(t, "bos_token"), "<|begin_of_text|>");
+  chattemplate_delete(t);
+  write_file(json, "{\"added_tokens\":[" ADDED("<s>", "true") "," ADDED("<bos>",
+                                                                        "true") "]}"); /* which? */
+  assert_int_equal(chattemplate_load(jinja, folder, &t, &err), ERR_NOT_FOUND);
+  check_has(err.text, "names bos_token");
+  unlink(jinja);
+  unlink(json);
+  rmdir(folder);
+}
+
 /* chattemplate_served of a request against the row (JSON) or the refusal. */
 static void check_served(const char *json, const char *want, bool refused) {
   struct value v, row;
@@ -225,8 +280,11 @@ static void test_refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_requests), cmocka_unit_test(test_places),
-      cmocka_unit_test(test_served),   cmocka_unit_test(test_names_special),
+      cmocka_unit_test(test_requests),
+      cmocka_unit_test(test_places),
+      cmocka_unit_test(test_served),
+      cmocka_unit_test(test_names_special),
+      cmocka_unit_test(test_special_of_a_tokenizer),
       cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests_name("chattemplate", tests, start, stop);

@@ -145,6 +145,41 @@ static void what_the_replies_say(void **state) {
   table_free(t);
 }
 
+/* Prompts are judged; what usage counts of answers beyond their text is told, and is no fault. */
+static void answers_beside_their_text(void **state) {
+  (void)state;
+  static const struct {
+    int first, others;
+    const char *note;
+  } cases[] = {{0, 0, ""},
+               {1, 1, "of prompts; of each answer usage counts 1 more than its text has (the stop"},
+               {-2, -2, "of prompts; of each answer usage counts 2 fewer than its text has"},
+               {1, 0, "of prompts; of answers usage counts 0 to 1 more than their text has"}};
+  for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
+    struct table *t = table_new(0);
+    for (uint64_t i = 0; i < 10; i++) {
+      struct sample *s = row_tokens(row_ok(i, 1, 0, 5, 5), 100, 10, 0);
+      s->prompt_tokens_local = 100;
+      s->output_tokens_local = 10 - (i ? cases[k].others : cases[k].first);
+      row_add(t, s);
+    }
+    table_finish(t);
+    struct value list = value_array(), *entry = value_push(&list, value_object());
+    value_set(entry, "verdict", value_cstring("equal"));
+    struct checks_input in = plain();
+    struct check c[CHECK_COUNT];
+    in.parity = &list;
+    checks_run(t, &in, c);
+    check_near(c[CHECK_USAGE_VS_LOCAL].figure, 0, 0.0);
+    assert_true(c[CHECK_USAGE_VS_LOCAL].ok);
+    if (!cases[k].note[0])
+      assert_string_equal(c[CHECK_USAGE_VS_LOCAL].note, "");
+    check_has(c[CHECK_USAGE_VS_LOCAL].note, cases[k].note);
+    value_free(&list);
+    table_free(t);
+  }
+}
+
 /* 42 requests of which 11 never ended: what is left is too good to be judged. */
 static void what_never_ended_breaks_the_run(void **state) {
   (void)state;
@@ -538,6 +573,7 @@ int main(void) {
       cmocka_unit_test(nothing_measured_breaks_nothing),
       cmocka_unit_test(the_clients_own_lateness),
       cmocka_unit_test(what_the_replies_say),
+      cmocka_unit_test(answers_beside_their_text),
       cmocka_unit_test(what_never_ended_breaks_the_run),
       cmocka_unit_test(a_run_of_plain_http_can_be_cut_off_too),
       cmocka_unit_test(a_standstill_that_is_alone),

@@ -92,8 +92,12 @@ static void judge(struct table *t, const char *list, const char *missing, double
   value_free(&v);
 }
 
-#define EQUAL(form, usage)                                                                         \
-  "{\"verdict\":\"equal\",\"form\":\"" form "\",\"usage_tokens\":" usage "}"
+#define CASE(form, name, verdict)                                                                  \
+  "{\"verdict\":\"" verdict "\",\"form\":\"" form "\",\"case\":\"" name                            \
+  "\",\"reason\":\"POST /tokenize: status 404\"}"
+#define CASES                                                                                      \
+  "\"cases\":[" CASE("prompt", "a", "equal") "," CASE("messages", "a", "equal") "," CASE(          \
+      "messages", "b", "equal") "," CASE("messages", "a", "equal")
 
 static void judged(void **state) {
   (void)state;
@@ -102,15 +106,12 @@ static void judged(void **state) {
         "not measured: parity is not proven (--no-preflight)");
   judge(t, "[{\"verdict\":\"unknown\",\"reason\":\"POST /tokenize: status 404\"}]", NULL,
         (double)NAN, "not measured: parity is not proven (POST /tokenize: status 404)");
-  judge(t,
-        "[{\"verdict\":\"equal\",\"renderer\":\"x\",\"cases\":[" EQUAL("prompt", "null") "," EQUAL(
-            "messages", "null") "," EQUAL("messages",
-                                          "null") "," EQUAL("messages",
-                                                            "9") "]},{\"verdict\":\"equal\"}]",
-        NULL, 0,
+  judge(t, "[{\"verdict\":\"equal\"," CASES "]},{\"verdict\":\"equal\"}]", NULL, 0,
         "ids of 3 requests (2 of them conversations) were equal on 2 servers before the load");
-  judge(t, "[{\"verdict\":\"equal\",\"renderer\":null,\"cases\":[" EQUAL("prompt", "null") "]}]",
-        NULL, 0, "ids of a prompt were equal on 1 server before the load (without --template");
+  judge(t, "[{\"verdict\":\"equal\"," CASES "," CASE("messages", "c", "error") "]}]", NULL, 0,
+        "before the load; not all could be compared: POST /tokenize: status 404");
+  judge(t, "[{\"verdict\":\"equal\",\"cases\":[" CASE("prompt", "a", "equal") "]}]", NULL, 0,
+        "ids of a prompt were equal on 1 server before the load (without --template");
   judge(t,
         "[{\"verdict\":\"equal\"},{\"server\":\"r1\",\"renderer\":\"q\",\"verdict\":\"differs\","
         "\"cases\":[{\"verdict\":\"equal\"},{\"verdict\":\"differs\",\"difference\":{\"index\":7},"
