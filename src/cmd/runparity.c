@@ -28,6 +28,17 @@ static int compare(const struct runjob *job, const char *arm, struct value *out,
   return rc;
 }
 
+/* The first cause that was found of what differs in an entry; "not known". */
+static const char *cause_of(const struct value *entry) {
+  const struct value *cases = value_get(entry, "cases");
+  for (size_t i = 0; i < value_count(cases); i++) {
+    const struct value *cause = value_at(value_get(value_at(cases, i), "causes"), 0);
+    if (cause)
+      return value_to_string(value_get(cause, "name"));
+  }
+  return "not known";
+}
+
 static const struct value *first_differing(const struct value *list) {
   for (size_t i = 0; i < value_count(list); i++)
     if (strcmp(value_to_string(value_get(value_at(list, i), "verdict")), "differs") == 0)
@@ -47,7 +58,7 @@ int runparity_check(struct runjob *job, struct err *err) {
   const struct value *worst = rc ? NULL : first_differing(&job->parity);
   if (worst)
     log_warn("tokens differ from the server's, and the run will not be valid: `perigee parity` "
-             "says why server=%s",
-             value_to_string(value_get(worst, "server")));
+             "says why server=%s cause=%s",
+             value_to_string(value_get(worst, "server")), cause_of(worst));
   return rc;
 }

@@ -54,10 +54,11 @@ static const struct {
     [CHECK_CLOCK_STEP] = {"clock_step", "s", "the wall clock jumped", UNITS_TIME, 1e-3},
     [CHECK_DESCRIPTORS] = {"descriptors", "times",
                            "no descriptor or port was left for a connection", UNITS_NONE, 0},
-    [CHECK_TOKEN_PARITY] = {"token_parity", "servers",
-                            "servers (or arms, by their counts) that make other tokens of a prompt "
-                            "than this side",
-                            UNITS_NONE, 0},
+    [CHECK_TOKEN_PARITY] =
+        {"token_parity", "servers",
+         "servers (or arms, by their counts) that make, or count, other tokens of "
+         "a prompt than this side",
+         UNITS_NONE, 0},
     [CHECK_USAGE_VS_LOCAL] =
         {"usage_vs_local", "tokens",
          "largest difference between usage.prompt_tokens and the prompt's tokens counted here",

@@ -67,12 +67,18 @@ static size_t count_verdict(const struct value *list, const char *verdict) {
   return n;
 }
 
+/* The first of that verdict, one with a cause before others. */
 static const struct value *first_case(const struct value *entry, const char *verdict) {
-  const struct value *cases = value_get(entry, "cases");
-  for (size_t i = 0; i < value_count(cases); i++)
-    if (has_verdict(value_at(cases, i), verdict))
-      return value_at(cases, i);
-  return NULL;
+  const struct value *cases = value_get(entry, "cases"), *first = NULL;
+  for (size_t i = 0; i < value_count(cases); i++) {
+    const struct value *c = value_at(cases, i);
+    if (!has_verdict(c, verdict))
+      continue;
+    if (value_count(value_get(c, "causes")))
+      return c;
+    first = first ? first : c;
+  }
+  return first;
 }
 
 /* Whether ids of this case were equal, and an earlier row is not the same case asked otherwise. */
@@ -119,7 +125,9 @@ static void describe(const struct value *entry, char *out, size_t size) {
   if (value_to_int(value_get(value_get(c, "difference"), "index"), &index))
     n += snprintf(out + n, size - (size_t)n, " from token %lld", (long long)index);
   const char *cause = text_of(value_at(value_get(c, "causes"), 0), "name");
-  snprintf(out + n, size - (size_t)n, ": %s", cause ? cause : "no cause is known");
+  bool count = cause && strcmp(cause, "usage") == 0;
+  snprintf(out + n, size - (size_t)n, ": %s%s", cause ? cause : "no cause is known",
+           count ? ".prompt_tokens is not the number of its token ids" : "");
 }
 
 /* ---- both together ---- */

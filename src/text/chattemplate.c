@@ -208,8 +208,7 @@ static const char *only_first(const struct value *added) {
                                       "<|startoftext|>",
                                       "[BOS]",
                                       "<|begin_of_sentence|>",
-                                      "<\xef\xbd\x9c"
-                                      "begin\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
+                                      "<｜begin▁of▁sentence｜>"};
   const char *only = NULL;
   for (size_t i = 0; i < value_count(added); i++) {
     const char *text = value_to_string(value_get(value_at(added, i), "content"));

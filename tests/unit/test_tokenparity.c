@@ -121,6 +121,10 @@ static void judged(void **state) {
         "[{\"server\":\"r1\",\"verdict\":\"differs\",\"cases\":[{\"verdict\":\"differs\","
         "\"difference\":null,\"causes\":[]}]}]",
         NULL, 1, "r1 differs: no cause is known");
+  judge(t,
+        "[{\"server\":\"r1\",\"verdict\":\"differs\",\"cases\":[{\"verdict\":\"differs\"},"
+        "{\"verdict\":\"differs\",\"causes\":[{\"name\":\"usage\"}]}]}]",
+        NULL, 1, "r1 differs: usage.prompt_tokens is not the number of its token ids");
   add(t, NULL, 1, 1, 100, 100);
   judge(t, NULL, "--no-preflight", 0,
         "not proven for all: --no-preflight; ids were equal on 0 of 0, the counts of 1 prompts");
