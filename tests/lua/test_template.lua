@@ -153,8 +153,8 @@ describe("template.load", function()
   end)
 
   it("names the file, the line and the way out", function()
-    expect(select(2, template.load "nowhere.jinja")):eq("nowhere.jinja: no such file, no tokenizer that came with a "
-      .. "template, and no template either (it has no braces)")
+    expect(select(2, template.load "nowhere.jinja")):eq("nowhere.jinja: no such file or folder, no tokenizer that came"
+      .. " with a template (`make deps` fetches qwen3), and no template's text either (it has no braces)")
     write("bad.jinja", "a\n{% if %}")
     expect(select(2, template.load(folder .. "/bad.jinja"))):eq(("template '%s/bad.jinja' line 2: TemplateSyntaxError: "
       .. "Expected an expression, got 'end of statement block'"):format(folder))
