@@ -9,6 +9,7 @@ CC := $(shell command -v $(CC) >/dev/null 2>&1 && echo $(CC) || echo gcc)
 LAYERS ?= base text kv io out net run bind sim cmd
 PREFIX ?= /usr/local
 T ?=
+comma := ,
 
 OPT ?= -O2
 SAN ?=
@@ -82,7 +83,10 @@ $(BIN): $(BUILD)/obj/main.o $(ARCHIVE)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(BUILD)/obj/main.o $(ARCHIVE) $(SYS_LIBS)
 
-$(ARCHIVE): $(OBJS) $(LLHTTP_OBJS) $(BUILD)/obj/lua_embed.o
+TSAN_OBJS := $(if $(findstring thread,$(SAN)),$(BUILD)/obj/tsan_longjmp.o)
+LDFLAGS += $(if $(TSAN_OBJS),-Wl$(comma)-u$(comma)__longjmp_chk)
+
+$(ARCHIVE): $(OBJS) $(LLHTTP_OBJS) $(BUILD)/obj/lua_embed.o $(TSAN_OBJS)
 	@rm -f $@
 	@ar rcs $@ $^
 
@@ -90,6 +94,11 @@ $(BUILD)/obj/%.o: src/%.c Makefile | $(BUILD)/gen/version.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/tsan_longjmp.o: tests/tsan_longjmp.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/llhttp/%.o: $(LLHTTP_DIR)/%.c Makefile
 	@mkdir -p $(@D)

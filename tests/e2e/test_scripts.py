@@ -9,6 +9,13 @@ import time
 from harness import PERIGEE, RELAXED, SANITIZED, Skip, eq, has, main
 from models import small
 
+# The others are about one state's memory and one command's words.
+THREADS = ["test_what_never_waits_is_stopped", "test_a_stopped_coroutine_is_not_closed_later",
+           "test_nothing_waits_behind_the_loop_s_back", "test_standard_output_is_the_run_s",
+           "test_a_script_from_a_pipe_is_read_once", "test_a_fleet_file_that_never_ends",
+           "test_os_exit_ends_nobody_else_s_work", "test_expectations_see_what_the_summary_says",
+           "test_a_failure_has_its_response"]
+
 HEAD = """
 local perigee = require "perigee"
 local gen = require "perigee.gen"
@@ -96,6 +103,8 @@ ENDLESS = {
 
 def test_what_never_waits_is_stopped(work):
     for name, code in ENDLESS.items():
+        if SANITIZED:  # one call alone would take as long there as the whole run may
+            code = re.sub(r"2\^2[46]|2e6", lambda m: {"2e6": "1e5"}.get(m[0], "2^21"), code)
         began = time.monotonic()
         result = run(work, plan(code), "--runaway", "0.2s", timeout=30)
         took = time.monotonic() - began

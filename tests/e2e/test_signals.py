@@ -159,9 +159,11 @@ def test_stuck_worker_and_nobody_there(work):
     eq(result.summary["interrupted"], False)
     eq(result.summary["outcome"]["status"], 1)
     has(result.summary["outcome"]["reason"], "the script stopped coming back: worker 1 of 4")
-    # Each session asks once, so the request that was lost with the thread (check_one_lost) is all its session had.
-    lost = result.summary["sessions"]["ok"] + result.summary["sessions"]["incomplete"] - len({r["session"] for r in result.rows})
-    assert max(0, result.asked - len(result.rows)) <= lost <= 1, f"every session has an end: {lost} without a row"
+    # Each session asks once. The request that was lost with the thread (check_one_lost) is all its session had, and the
+    # last sessions of the users may have been cut off before they asked.
+    ended = result.summary["sessions"]["ok"] + result.summary["sessions"]["incomplete"]
+    without = ended - len({r["session"] for r in result.rows})
+    assert max(0, result.asked - len(result.rows)) <= without <= 8, f"every session has an end: {without} without a row"
 
 
 def test_bisect_maps_the_status_of_a_lost_run(work):

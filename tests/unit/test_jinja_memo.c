@@ -236,8 +236,9 @@ static struct value message(int i) {
   return parse(json);
 }
 
-/* Long enough for a share to show; the work grows with its square. */
+/* Messages, and changes of random conversations: the work grows with their squares. */
 #define SAYS (CHECK_SANITIZED ? 40 : 120)
+#define STEPS (CHECK_SANITIZED ? 75 : 150)
 
 static void count_template(const char *file, const char *name, void *user) {
   struct count *count = user;
@@ -449,7 +450,7 @@ static void talks_of(const char *file, const char *name, void *user) {
   struct template *tpl = load(source, len, name);
   const char *steps = getenv("MEMO_STEPS");
   count->texts +=
-      random_talks(tpl, name, ++count->seed, steps ? atoi(steps) : 150, &count->skipped);
+      random_talks(tpl, name, ++count->seed, steps ? atoi(steps) : STEPS, &count->skipped);
   template_delete(tpl);
   free(source);
 }
@@ -585,7 +586,7 @@ static void test_odd(void **state) {
   for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
     struct template *tpl = load(odd[i], strlen(odd[i]), odd[i]);
     for (uint64_t seed = 1; seed < 4; seed++)
-      random_talks(tpl, odd[i], seed, steps ? atoi(steps) : 150, &skipped);
+      random_talks(tpl, odd[i], seed, steps ? atoi(steps) : STEPS, &skipped);
     template_delete(tpl);
   }
   assert_true(skipped > 10000);
