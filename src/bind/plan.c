@@ -157,34 +157,18 @@ static MAY_RAISE void read_expect(lua_State *L, int plan, struct plan_info *p) {
   lua_settop(L, plan);
 }
 
-static MAY_RAISE void read_metrics(lua_State *L, int plan, struct plan_info *p) {
-  if (lua_getfield(L, plan, "metrics") == LUA_TTABLE) {
+/* A table of name = text of the plan, by name. */
+static MAY_RAISE void read_words(lua_State *L, int plan, const char *field,
+                                 struct plan_word **words, size_t *n) {
+  if (lua_getfield(L, plan, field) == LUA_TTABLE) {
     bind_push_sorted_keys(L, plan + 1);
-    size_t n = (size_t)lua_rawlen(L, -1);
-    p->metrics = mem_calloc(n ? n : 1, sizeof *p->metrics);
-    p->n_metrics = n;
-    for (size_t i = 0; i < n; i++) {
+    *n = (size_t)lua_rawlen(L, -1);
+    *words = mem_calloc(*n ? *n : 1, sizeof **words);
+    for (size_t i = 0; i < *n; i++) {
       lua_rawgeti(L, plan + 2, (lua_Integer)i + 1);
-      p->metrics[i].name = mem_strdup(lua_tostring(L, -1));
+      (*words)[i].name = mem_strdup(lua_tostring(L, -1));
       lua_rawget(L, plan + 1);
-      p->metrics[i].text = mem_strdup(lua_tostring(L, -1));
-      lua_pop(L, 1);
-    }
-  }
-  lua_settop(L, plan);
-}
-
-static MAY_RAISE void read_slo(lua_State *L, int plan, struct plan_info *p) {
-  if (lua_getfield(L, plan, "slo") == LUA_TTABLE) {
-    bind_push_sorted_keys(L, plan + 1);
-    size_t n = (size_t)lua_rawlen(L, -1);
-    p->slo = mem_calloc(n ? n : 1, sizeof *p->slo);
-    p->n_slo = n;
-    for (size_t i = 0; i < n; i++) {
-      lua_rawgeti(L, plan + 2, (lua_Integer)i + 1);
-      p->slo[i].name = mem_strdup(lua_tostring(L, -1));
-      lua_rawget(L, plan + 1);
-      p->slo[i].text = mem_strdup(lua_tostring(L, -1));
+      (*words)[i].text = mem_strdup(lua_tostring(L, -1));
       lua_pop(L, 1);
     }
   }
@@ -262,8 +246,8 @@ static MAY_RAISE int read_plan(lua_State *L) {
   p->has_route = lua_getfield(L, plan, "route") != LUA_TNIL;
   lua_settop(L, plan);
   read_expect(L, plan, p);
-  read_metrics(L, plan, p);
-  read_slo(L, plan, p);
+  read_words(L, plan, "metrics", &p->metrics, &p->n_metrics);
+  read_words(L, plan, "slo", &p->slo, &p->n_slo);
   read_targets(L, plan, p);
   read_params(L, plan, p);
   bind_plan_files(r->source, p);
