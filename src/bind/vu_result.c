@@ -58,29 +58,39 @@ static MAY_RAISE void push_joined(lua_State *L, const char *value, size_t len) {
   }
 }
 
+/* One header of the table on top. */
+static MAY_RAISE void set_header(lua_State *L, const struct bind_known *known, struct names *names,
+                                 const char *name, size_t name_len, const char *value, size_t len) {
+  while (len && *value == ' ') {
+    value++;
+    len--;
+  }
+  bind_push_known(L, known, name, name_len);
+  if (is_new_name(names, name, name_len))
+    bind_push_known(L, known, value, len);
+  else
+    push_joined(L, value, len);
+  lua_rawset(L, -3);
+}
+
 /* headers: lower-case names; of repeated ones the values are joined with ", ". */
 static MAY_RAISE void set_headers(lua_State *L, const struct http_request *r,
                                   const struct bind_known *known) {
   const char *p = r->response_headers.len ? r->response_headers.data : "";
   const char *stop = p + r->response_headers.len, *end;
   struct names names = {.n = 0};
-  int lines = 0;
-  for (const char *q = p; (q = memchr(q, '\n', (size_t)(stop - q))); q++)
+  int lines = r->n_listed > 0 ? r->n_listed : 0;
+  for (const char *q = p; r->n_listed < 0 && (q = memchr(q, '\n', (size_t)(stop - q))); q++)
     lines++;
   lua_createtable(L, 0, lines);
-  for (; (end = memchr(p, '\n', (size_t)(stop - p))); p = end + 1) {
+  for (int i = 0; i < r->n_listed; i++) {
+    const struct http_header *h = &r->listed[i];
+    set_header(L, known, &names, p + h->name_at, h->name_len, p + h->value_at, h->value_len);
+  }
+  for (; r->n_listed < 0 && (end = memchr(p, '\n', (size_t)(stop - p))); p = end + 1) {
     const char *colon = memchr(p, ':', (size_t)(end - p));
-    if (!colon)
-      continue;
-    const char *value = colon + 1;
-    while (value < end && *value == ' ')
-      value++;
-    bind_push_known(L, known, p, (size_t)(colon - p));
-    if (is_new_name(&names, p, (size_t)(colon - p)))
-      bind_push_known(L, known, value, (size_t)(end - value));
-    else
-      push_joined(L, value, (size_t)(end - value));
-    lua_rawset(L, -3);
+    if (colon)
+      set_header(L, known, &names, p, (size_t)(colon - p), colon + 1, (size_t)(end - colon) - 1);
   }
   lua_setfield(L, -2, "headers");
 }

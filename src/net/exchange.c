@@ -53,6 +53,7 @@ void http_exchange_read(struct http_exchange *x, size_t n, const struct http_rea
 
 void http_exchange_head(struct http_exchange *x) {
   buf_reset(&x->request->response_headers);
+  x->request->n_listed = -1;
 }
 
 int http_exchange_count_head(struct http_exchange *x, size_t n) {
@@ -69,6 +70,7 @@ int http_exchange_header_name(struct http_exchange *x, const char *bytes, size_t
   struct buf *b = &x->request->response_headers;
   size_t from = b->len;
   int rc = buf_add(b, bytes, len);
+  x->request->n_listed = -1;
   if (rc)
     return rc;
   for (char *p = b->data + from; p < b->data + b->len; p++)
@@ -101,10 +103,36 @@ int http_exchange_header_value_end(struct http_exchange *x) {
   return buf_add(b, "\n", 1);
 }
 
+/* Lists the lines, for those who look for one. */
+static void list_headers(struct http_request *r) {
+  const char *data = r->response_headers.data, *p = data, *eol;
+  const char *end = p ? p + r->response_headers.len : NULL;
+  int n = 0;
+  for (; p && (eol = memchr(p, '\n', (size_t)(end - p))); p = eol + 1) {
+    const char *colon = memchr(p, ':', (size_t)(eol - p));
+    if (n == HTTP_HEADERS_LISTED || !colon || colon[1] != ' ')
+      return;
+    r->listed[n++] = (struct http_header){.name_at = (uint32_t)(p - data),
+                                          .name_len = (uint32_t)(colon - p),
+                                          .value_at = (uint32_t)(colon + 2 - data),
+                                          .value_len = (uint32_t)(eol - colon - 2)};
+  }
+  r->n_listed = n;
+}
+
 const char *http_response_header(const struct http_request *r, const char *name, size_t *len) {
   const char *p = r->response_headers.data;
   const char *end = p ? p + r->response_headers.len : NULL;
   size_t n = strlen(name);
+  for (int i = 0; i < r->n_listed; i++) {
+    const struct http_header *h = &r->listed[i];
+    if (h->name_len == n && memcmp(p + h->name_at, name, n) == 0) {
+      *len = h->value_len;
+      return p + h->value_at;
+    }
+  }
+  if (r->n_listed >= 0)
+    return NULL;
   while (p && p < end) {
     const char *eol = memchr(p, '\n', (size_t)(end - p));
     if (!eol)
@@ -152,6 +180,8 @@ void http_exchange_headers_done(struct http_exchange *x, int status, const struc
   bound_sent(r, stamp);
   r->stamp_ns[STAMP_HEADERS] = stamp;
   r->status = status;
+  if (r->n_listed < 0)
+    list_headers(r);
   x->headers_done = true;
   x->event_stream = is_event_stream(r);
   x->squeezed = is_squeezed(r);

@@ -1,4 +1,5 @@
-/* h1_parse.h: bytes of an HTTP/1.1 reply into an exchange, by llhttp. No sockets: fuzzed alone. */
+/* h1_parse.h: bytes of an HTTP/1.1 reply into an exchange, by llhttp, or where nothing is left to
+ * decide without it. No sockets: fuzzed alone. */
 #ifndef NET_H1_PARSE_H
 #define NET_H1_PARSE_H
 
@@ -7,13 +8,14 @@
 #include "net/exchange.h"
 
 struct h1_parser {
-  llhttp_t llhttp;
+  llhttp_t llhttp; /* nothing in it as long as `fresh` */
   struct http_exchange *x;
   const struct http_read *read; /* while bytes are parsed */
   char *body;                   /* this read's body bytes, moved together in the read's buffer */
   size_t body_len;
   size_t pieces;     /* chunks, or parts of them, that it was made of */
   const char *why;   /* of H1_GARBLED */
+  bool fresh;        /* no byte has come */
   bool head_request; /* a reply to HEAD has no body */
   bool interim;      /* a 1xx: another head follows */
   bool whole;        /* the reply has ended */

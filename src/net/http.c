@@ -127,7 +127,7 @@ const struct transport *http_client_choose(struct http_client *c, const struct h
 /* ---- starting ---- */
 
 void http_request_init(struct http_request *r) {
-  *r = (struct http_request){.method = "GET", .path = "/"};
+  *r = (struct http_request){.method = "GET", .path = "/", .n_listed = -1};
   buf_init(&r->response_headers, HTTP_HEAD_MAX);
   buf_init(&r->body, MAX_BODY_DEFAULT);
 }
@@ -293,6 +293,7 @@ static void reset_results(struct http_request *r) {
   r->reused_connection = false;
   r->reconnects = 0;
   buf_reset(&r->response_headers);
+  r->n_listed = -1;
   buf_reset(&r->body);
   r->body.max = r->max_body ? r->max_body : MAX_BODY_DEFAULT;
   enum openai_api before = r->stream.result.api;

@@ -81,6 +81,13 @@ struct http_timeouts {
   uint64_t connect_ns, first_byte_ns, idle_ns, total_ns; /* 0 = none */
 };
 
+#define HTTP_HEADERS_LISTED 16
+
+/* A line of response_headers. */
+struct http_header {
+  uint32_t name_at, name_len, value_at, value_len;
+};
+
 struct http_request {
   /* Set by the caller; borrowed until the end. */
   struct http_target *target;
@@ -104,7 +111,10 @@ struct http_request {
   enum sample_error error;
   char detail[320]; /* for a person: what failed, against which URL, and a hint; "" when ok */
   int status;
-  struct buf response_headers;    /* "name: value\n"…, names in lower case */
+  struct buf response_headers; /* "name: value\n"…, names in lower case */
+  /* Its lines, once they are all there and if they are so few; n_listed: −1 if not. */
+  struct http_header listed[HTTP_HEADERS_LISTED];
+  int n_listed;
   struct buf body;                /* plain replies, and error replies of streams (first 64 KiB) */
   struct openai_stream stream;    /* when api != OPENAI_NONE: stream.result */
   uint64_t stamp_ns[STAMP_COUNT]; /* loop clock; SAMPLE_NEVER */

@@ -70,7 +70,9 @@ struct ending {
   int status;
   uint64_t output_events;
   size_t body;
+  bool keep_alive;
   char detail[320];
+  char headers[2000]; /* their beginning */
 };
 
 /* Feeds the reply in pieces of `piece` bytes and ends the exchange as byte `how` says. */
@@ -127,7 +129,12 @@ static void play(const char *data, size_t len, size_t piece, unsigned what, unsi
   *out = (struct ending){.error = r.error,
                          .status = r.status,
                          .output_events = r.stream.result.output_events,
-                         .body = r.body.len};
+                         .body = r.body.len,
+                         .keep_alive = verdict == H1_WHOLE && parser.keep_alive};
+  size_t headers = r.response_headers.len < sizeof out->headers - 1 ? r.response_headers.len
+                                                                    : sizeof out->headers - 1;
+  if (headers)
+    memcpy(out->headers, r.response_headers.data, headers);
   memcpy(out->detail, r.detail, sizeof r.detail);
   http_request_free(&r);
 }
@@ -144,5 +151,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   CHECK(whole.error == cut.error && whole.status == cut.status);
   CHECK(whole.output_events == cut.output_events && whole.body == cut.body);
   CHECK(strcmp(whole.detail, cut.detail) == 0);
+  CHECK(whole.keep_alive == cut.keep_alive && strcmp(whole.headers, cut.headers) == 0);
   return 0;
 }
