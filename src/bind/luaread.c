@@ -13,6 +13,7 @@
 
 #include "bind/bind.h"
 #include "bind/hold.h"
+#include "bind/luamemory.h"
 #include "text/json_scan.h"
 #include "text/utf8.h"
 
@@ -20,17 +21,12 @@
 #define MAX_DEPTH 60
 #define LEFT_OUT 16 /* null entries of one object that are kept in mind */
 
-#define SHORT_MAX 40 /* strings up to here are interned: equal ones have the same address */
-/* Powers of 2; shapes are fewer than 256. */
-#define KEY_SLOTS 128
-#define STRING_SLOTS 128
-#define SHAPE_SLOTS 32
+#define SHAPES 32 /* fewer than 256 */
 /* Places in the list `kept`. */
 enum {
-  AT_STRINGS = 1, /* keys, then other strings */
-  AT_ORDERS = AT_STRINGS + KEY_SLOTS + STRING_SLOTS,
-  AT_TYPES = AT_ORDERS + SHAPE_SLOTS,
-  AT_ARRAY = AT_TYPES + SHAPE_SLOTS,
+  AT_ORDERS = 1 + MEMORY_KEPT,
+  AT_TYPES = AT_ORDERS + SHAPES,
+  AT_ARRAY = AT_TYPES + SHAPES,
   KEPT = AT_ARRAY
 };
 
@@ -39,18 +35,17 @@ struct shape {
   size_t lens[GATHERED];
   int n;
   bool known;      /* it has an order and a type; else it was seen once */
+  bool used;       /* since room was last searched for */
   uint32_t serial; /* another one whenever the slot is given away */
 };
 
 /* What a state remembers. Strings, orders and metatables live in the list `kept`. */
 struct memory {
-  struct seen {
-    const char *bytes;
-    size_t len; /* 0: nothing here */
-  } strings[KEY_SLOTS + STRING_SLOTS];
-  uint8_t begins[KEY_SLOTS]; /* by first key: 1 + the shape to expect; 0 for none */
-  struct shape shapes[SHAPE_SLOTS];
+  struct memory_strings strings;
+  uint8_t begins[MEMORY_SLOTS]; /* by first key: 1 + the shape to expect; 0 for none */
+  struct shape shapes[SHAPES];
   uint32_t serial;
+  uint32_t hand; /* where the last room was found */
 };
 
 static const char memory_key; /* its address is a registry key */
@@ -90,34 +85,16 @@ struct entries {
 
 static bool read_any(struct reader *r);
 
-static bool take(struct reader *r, char c) {
+static inline bool take(struct reader *r, char c) {
+  if (r->cur < r->end && *r->cur == c) {
+    r->cur++;
+    return true;
+  }
   r->cur = json_skip_space(r->cur, r->end);
   if (r->cur == r->end || *r->cur != c)
     return false;
   r->cur++;
   return true;
-}
-
-/* Pushes a string of at most SHORT_MAX bytes, remembered in one of `slots` from `from` on, a power
- * of
- * 2. Returns its slot. */
-static size_t push_short(struct reader *r, const char *s, size_t len, size_t from, size_t slots) {
-  const unsigned char *u = (const unsigned char *)s;
-  size_t slot = (len * 7 + u[0] + (size_t)3 * u[len / 2] + (size_t)5 * u[len - 1]) & (slots - 1);
-  struct seen *seen = &r->memory->strings[from + slot];
-  lua_Integer at = AT_STRINGS + (lua_Integer)from + (lua_Integer)slot;
-  if (seen->len == len && memcmp(seen->bytes, s, len) == 0) {
-    lua_rawgeti(r->L, r->kept, at);
-    return slot;
-  }
-  seen->len = 0;
-  const char *bytes = lua_pushlstring(r->L, s, len);
-  lua_pushvalue(r->L, -1);
-  lua_rawseti(r->L, r->kept, at);
-  *seen = (struct seen){.bytes = bytes, .len = len};
-  if (from == 0)
-    r->memory->begins[slot] = 0;
-  return slot;
 }
 
 /* Behind its opening quote; pushes it. */
@@ -159,10 +136,14 @@ static bool read_long_string(struct reader *r) {
 static bool read_string(struct reader *r) {
   const char *s = r->cur, *end = json_plain_run(s, r->end);
   size_t len = (size_t)(end - s);
-  if (end == r->end || *end != '"' || len == 0 || len > SHORT_MAX)
+  bool made;
+  if (end == r->end || *end != '"')
     return read_long_string(r);
   r->cur = end + 1;
-  push_short(r, s, len, KEY_SLOTS, STRING_SLOTS);
+  if (len == 0 || len > MEMORY_SHORT_MAX)
+    lua_pushlstring(r->L, s, len);
+  else
+    memory_push(r->L, &r->memory->strings, r->kept, MEMORY_STRINGS, s, len, &made);
   return true;
 }
 
@@ -228,24 +209,19 @@ static void push_memory(lua_State *L, struct reader *r) {
 static bool read_key(struct reader *r, const char **address, size_t *slot) {
   const char *s = r->cur, *end = json_plain_run(s, r->end);
   size_t len = (size_t)(end - s);
+  bool made;
   *address = NULL;
-  if (end == r->end || *end != '"' || len == 0 || len > SHORT_MAX)
+  if (end == r->end || *end != '"' || len == 0 || len > MEMORY_SHORT_MAX)
     return read_string(r);
-  *slot = push_short(r, s, len, 0, KEY_SLOTS);
-  *address = r->memory->strings[*slot].bytes;
+  *slot = memory_push(r->L, &r->memory->strings, r->kept, MEMORY_KEYS, s, len, &made);
+  if (made)
+    r->memory->begins[*slot] = 0;
+  *address = memory_bytes(&r->memory->strings, MEMORY_KEYS, *slot);
   r->cur = end + 1;
   return true;
 }
 
 /* ---- shapes ---- */
-
-/* The place of these keys among the shapes: theirs, or the one that becomes theirs. */
-static size_t shape_slot(const struct entries *e) {
-  uintptr_t mix = (uintptr_t)e->n;
-  for (lua_Integer i = 0; i < e->n; i++)
-    mix = mix * 31 + ((uintptr_t)e->address[i] >> 4);
-  return mix % SHAPE_SLOTS;
-}
 
 static bool is_shape(const struct shape *s, const struct entries *e) {
   if (s->n != e->n)
@@ -254,6 +230,25 @@ static bool is_shape(const struct shape *s, const struct entries *e) {
     if (s->keys[i] != e->address[i])
       return false;
   return true;
+}
+
+/* The shape of the gathered keys; NULL: it is none so far. */
+static struct shape *find_shape(struct memory *m, const struct entries *e) {
+  for (size_t i = 0; i < SHAPES; i++)
+    if (is_shape(&m->shapes[i], e))
+      return &m->shapes[i];
+  return NULL;
+}
+
+/* Room for another: one that was not used since the last search. */
+static struct shape *shape_room(struct memory *m) {
+  for (;;) {
+    m->hand = (m->hand + 1) % SHAPES;
+    struct shape *s = &m->shapes[m->hand];
+    if (!s->used)
+      return s;
+    s->used = false;
+  }
 }
 
 /* Pushes a list of the gathered keys. */
@@ -281,16 +276,17 @@ static bool push_shape(struct reader *r, const struct entries *e) {
   for (lua_Integer i = 0; i < e->n; i++)
     if (!e->address[i])
       return false;
-  size_t slot = shape_slot(e);
-  struct shape *s = &r->memory->shapes[slot];
-  if (!is_shape(s, e)) {
-    s->n = 0;
+  struct shape *s = find_shape(r->memory, e);
+  if (!s) {
+    s = shape_room(r->memory);
     memcpy(s->keys, e->address, sizeof e->address);
     s->n = (int)e->n;
     s->known = false;
     s->serial = ++r->memory->serial;
     return false;
   }
+  size_t slot = (size_t)(s - r->memory->shapes);
+  s->used = true;
   if (!s->known)
     learn_shape(r, s, slot, e);
   r->memory->begins[e->first] = (uint8_t)(slot + 1);
@@ -365,7 +361,7 @@ static void expect_shape(struct reader *r, struct entries *e, size_t slot) {
   size_t shape = r->memory->begins[slot];
   e->first = slot;
   if (!shape || !r->memory->shapes[shape - 1].known ||
-      r->memory->shapes[shape - 1].keys[0] != r->memory->strings[slot].bytes)
+      r->memory->shapes[shape - 1].keys[0] != memory_bytes(&r->memory->strings, MEMORY_KEYS, slot))
     return;
   e->shape = &r->memory->shapes[shape - 1];
   e->serial = e->shape->serial;
@@ -459,6 +455,7 @@ static void end_object(struct reader *r, struct entries *e) {
   if (!e->made) // cppcheck-suppress ctuuninitvar
     make_object(r, e, true);
   if (e->shape && e->n == e->expected && e->shape->serial == e->serial) {
+    r->memory->shapes[e->shape - r->memory->shapes].used = true;
     lua_rawgeti(L, r->kept, AT_TYPES + (e->shape - r->memory->shapes));
     lua_setmetatable(L, e->base + 1);
     lua_settop(L, e->base + 1);
@@ -500,11 +497,28 @@ static bool read_word(struct reader *r, const char *word, size_t len) {
 static bool read_nested(struct reader *r, bool object) {
   if (++r->depth > MAX_DEPTH)
     return false;
-  luaL_checkstack(r->L, 2 * GATHERED + 8, "nested values");
+  if (!lua_checkstack(r->L, 2 * GATHERED + 8))
+    luaL_error(r->L, "stack overflow (nested values)");
   r->cur++;
   bool ok = object ? read_object(r) : read_array(r);
   r->depth--;
   return ok;
+}
+
+#define SMALL_DIGITS 18
+
+/* A whole number of few digits, as most are; else it is json_scan_number's. */
+static bool read_small_integer(struct reader *r) {
+  const char *p = r->cur, *digits = p + (*p == '-');
+  lua_Integer n = 0;
+  for (p = digits; p < r->end && *p >= '0' && *p <= '9' && p - digits < SMALL_DIGITS; p++)
+    n = n * 10 + (*p - '0');
+  bool odd = p == digits || (*digits == '0' && (p - digits > 1 || digits != r->cur));
+  if (odd || (p < r->end && (*p == '.' || (*p | 0x20) == 'e' || (*p >= '0' && *p <= '9'))))
+    return false;
+  lua_pushinteger(r->L, digits == r->cur ? n : -n);
+  r->cur = p;
+  return true;
 }
 
 static bool read_any(struct reader *r) {
@@ -531,6 +545,8 @@ static bool read_any(struct reader *r) {
     lua_pushlightuserdata(L, NULL);
     return read_word(r, "null", 4);
   default:
+    if (read_small_integer(r))
+      return true;
     r->cur = json_scan_number(r->cur, r->end, &n);
     if (!r->cur || n.range)
       return false;
@@ -566,9 +582,10 @@ void bind_known_open(lua_State *L, struct bind_known *known) {
 }
 
 void bind_push_known(lua_State *L, const struct bind_known *known, const char *s, size_t len) {
-  struct reader r = {.L = L, .memory = known->memory, .kept = known->kept};
-  if (len == 0 || len > SHORT_MAX)
+  struct memory *m = known->memory;
+  bool made;
+  if (len == 0 || len > MEMORY_SHORT_MAX)
     lua_pushlstring(L, s, len);
   else
-    push_short(&r, s, len, KEY_SLOTS, STRING_SLOTS);
+    memory_push(L, &m->strings, known->kept, MEMORY_STRINGS, s, len, &made);
 }
