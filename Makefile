@@ -15,7 +15,7 @@ OPT ?= -O2
 SAN ?=
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wvla -Werror
 CPPFLAGS += -Isrc -I$(BUILD)/gen -D_GNU_SOURCE
-CFLAGS += -std=c11 $(OPT) -g -fno-omit-frame-pointer -ffp-contract=off -pthread $(WARN) $(SAN)
+CFLAGS += -std=c11 $(OPT) -g -fno-omit-frame-pointer -fno-plt -ffp-contract=off -pthread $(WARN) $(SAN)
 LDFLAGS += -pthread $(SAN)
 # The unit tests are two hundred programs: the quicker linker where it is, and no optimisation of their own below a
 # sanitizer (what is tested keeps $(OPT)).

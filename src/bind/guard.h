@@ -15,6 +15,12 @@ MAY_RAISE void bind_guard_open(lua_State *L);
 /* bind/stoppable.c: pcall, xpcall, the coroutine functions, and what string, table and utf8 do in C
  * for as long as it takes. */
 MAY_RAISE void bind_stoppable_open(lua_State *L);
+/* A Lua function of C, its upvalue, which may take long: a look at the clock before it. */
+MAY_RAISE int bind_timed(lua_State *L);
+/* bind/quick.c: string.format and tostring, their upvalue, with less ado for whole numbers and
+ * short strings. */
+MAY_RAISE int bind_quick_format(lua_State *L);
+MAY_RAISE int bind_quick_tostring(lua_State *L);
 /* bind/guardio.c: io and os functions that wait for others. */
 MAY_RAISE void bind_guardio_open(lua_State *L);
 /* bind/guarddebug.c: debug functions that would change what C functions and userdata hold. */

@@ -21,7 +21,16 @@ static bool write_any(lua_State *L, int index, struct buf *b, int depth);
 /* The first bytes as a number that orders as they do. */
 static uint64_t head_of(const char *key, size_t len) {
   uint64_t head = 0;
-  memcpy(&head, key, len < 8 ? len : 8);
+  if (len >= 8) {
+    memcpy(&head, key, 8);
+  } else if (len >= 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) { /* no call for a few bytes */
+    uint32_t from, to;
+    memcpy(&from, key, 4);
+    memcpy(&to, key + len - 4, 4);
+    head = from | (uint64_t)to << 8 * (len - 4);
+  } else {
+    memcpy(&head, key, len);
+  }
   return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(head) : head;
 }
 
@@ -58,12 +67,13 @@ int bind_sorted_entries(lua_State *L, int index, struct bind_entry *entries, int
   luaL_checkstack(L, 2 * WALK_ROOM + 8, "table walk");
   if (lua_getmetatable(L, index)) /* what its entries are, the metatable may say */
     return -1;
+  int top = lua_gettop(L) + 2; /* of the entry that comes next: key, value */
   lua_pushnil(L);
-  while (lua_next(L, index)) {
-    if (n == max || lua_type(L, -2) != LUA_TSTRING)
+  for (; lua_next(L, index); top += 2) {
+    if (n == max || lua_type(L, top - 1) != LUA_TSTRING)
       return -1;
-    struct bind_entry e = {.at = lua_gettop(L)};
-    e.key = lua_tolstring(L, -2, &e.len);
+    struct bind_entry e = {.at = top};
+    e.key = lua_tolstring(L, top - 1, &e.len);
     e.head = head_of(e.key, e.len);
     int i = n++;
     for (; i > 0 && comes_before(&e, &entries[i - 1]); i--)
@@ -71,7 +81,7 @@ int bind_sorted_entries(lua_State *L, int index, struct bind_entry *entries, int
     entries[i] = e;
     if (n % WALK_ROOM == 0) /* an entry takes two places */
       luaL_checkstack(L, 2 * WALK_ROOM + 8, "table walk");
-    lua_pushvalue(L, -2); /* where to go on from */
+    lua_pushvalue(L, top - 1); /* where to go on from */
   }
   return n;
 }

@@ -180,7 +180,7 @@ static int guarded_wrap(lua_State *L) {
 
 /* ---- C functions that may take long ---- */
 
-static int timed(lua_State *L) {
+int bind_timed(lua_State *L) {
   state_check_time(L);
   if (!state_of(L))
     bind_limit_check(L);
@@ -198,7 +198,8 @@ static MAY_RAISE void time_library(lua_State *L, const char *library) {
     for (size_t i = 0; i < ARRAY_LEN(quick); i++)
       is_quick = is_quick || strcmp(lua_tostring(L, -2), quick[i]) == 0;
     if (lua_iscfunction(L, -1) && !is_quick) {
-      lua_pushcclosure(L, timed, 1);
+      bool format = strcmp(lua_tostring(L, -2), "format") == 0;
+      lua_pushcclosure(L, format ? bind_quick_format : bind_timed, 1);
       lua_pushvalue(L, -2);
       lua_insert(L, -2);
       lua_rawset(L, -4); /* an existing key: the walk goes on */
@@ -225,9 +226,10 @@ void bind_stoppable_open(lua_State *L) {
     const char *library, *name;
     lua_CFunction fn;
   } guards[] = {
-      {"_G", "pcall", guarded_pcall},        {"_G", "xpcall", guarded_xpcall},
-      {"coroutine", "yield", guarded_yield}, {"coroutine", "resume", guarded_resume},
-      {"coroutine", "close", guarded_close}, {"coroutine", "wrap", guarded_wrap},
+      {"_G", "pcall", guarded_pcall},          {"_G", "xpcall", guarded_xpcall},
+      {"coroutine", "yield", guarded_yield},   {"coroutine", "resume", guarded_resume},
+      {"coroutine", "close", guarded_close},   {"coroutine", "wrap", guarded_wrap},
+      {"_G", "tostring", bind_quick_tostring},
   };
   keep_stopped(L);
   for (size_t i = 0; i < ARRAY_LEN(guards); i++) {

@@ -12,14 +12,17 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 
-/* A bit for each of the 16 bytes at p that is '"', '\\' or below 0x20. */
-static inline unsigned json_stops16(const char *p, __m128i *bytes) {
-  __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+/* A bit for each of 16 bytes that is '"', '\\' or below 0x20. */
+static inline unsigned json_stops(__m128i x) {
   __m128i quote = _mm_cmpeq_epi8(x, _mm_set1_epi8('"'));
   __m128i slash = _mm_cmpeq_epi8(x, _mm_set1_epi8('\\'));
   __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(x, _mm_set1_epi8(0x1f)), x);
-  *bytes = x;
   return (unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, slash), control));
+}
+
+static inline unsigned json_stops16(const char *p, __m128i *bytes) {
+  *bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
+  return json_stops(*bytes);
 }
 
 /* The same for bytes above ASCII too. */

@@ -148,19 +148,62 @@ static void write_escape(struct buf *b, unsigned char c) {
     buf_printf(b, "\\u%04x", c);
 }
 
+/* Copies, and says whether all of it is printable ASCII that needs no escape: else what was copied
+ * is of no use. */
+static inline bool copy_plain(char *to, const char *s, size_t len) {
+#ifdef __SSE2__
+  __m128i x;
+  if (len >= 16) {
+    for (size_t i = 0;; i += 16) {
+      if (i + 16 > len)
+        i = len - 16; /* the last 16 overlap those before */
+      x = _mm_loadu_si128((const __m128i *)(const void *)(s + i));
+      if (json_stops(x) | (unsigned)_mm_movemask_epi8(x))
+        return false;
+      _mm_storeu_si128((__m128i *)(void *)(to + i), x);
+      if (i + 16 == len)
+        return true;
+    }
+  }
+  __m128i head, tail;
+  if (len >= 8) {
+    head = _mm_loadl_epi64((const __m128i *)(const void *)s);
+    tail = _mm_loadl_epi64((const __m128i *)(const void *)(s + len - 8));
+    _mm_storel_epi64((__m128i *)(void *)to, head);
+    _mm_storel_epi64((__m128i *)(void *)(to + len - 8), tail);
+    x = _mm_unpacklo_epi64(head, tail);
+    return !(json_stops(x) | (unsigned)_mm_movemask_epi8(x));
+  }
+  if (len >= 4) {
+    int32_t first, last;
+    memcpy(&first, s, 4);
+    memcpy(&last, s + len - 4, 4);
+    memcpy(to, &first, 4);
+    memcpy(to + len - 4, &last, 4);
+    x = _mm_unpacklo_epi32(_mm_cvtsi32_si128(first), _mm_cvtsi32_si128(last));
+    return ((json_stops(x) | (unsigned)_mm_movemask_epi8(x)) & 0xff) == 0;
+  }
+#endif
+  bool plain = true;
+  for (size_t i = 0; i < len; i++) {
+    unsigned char c = (unsigned char)(to[i] = s[i]);
+    plain = plain && c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+  }
+  return plain;
+}
+
 /* Most strings are plain: quotes and all in one go. */
 void json_write_string(struct buf *b, const char *s, size_t len) {
-  const char *p = len ? s : "", *end = p + len, *run = p;
-  p = json_plain_run(p, end);
-  if (p == end && b->data && len + 2 < b->cap - b->len && len + 2 <= b->max - b->len) {
+  if (b->data && len + 2 < b->cap - b->len && len + 2 <= b->max - b->len) {
     char *to = b->data + b->len;
-    to[0] = '"';
-    memcpy(to + 1, run, len);
-    to[len + 1] = '"';
-    to[len + 2] = '\0';
-    b->len += len + 2;
-    return;
+    if (copy_plain(to + 1, s, len)) {
+      to[0] = to[len + 1] = '"';
+      to[len + 2] = '\0';
+      b->len += len + 2;
+      return;
+    }
   }
+  const char *run = len ? s : "", *end = run + len, *p = json_plain_run(run, end);
   buf_putc(b, '"');
   for (; p < end; p = json_plain_run(p, end)) {
     uint32_t cp;

@@ -72,7 +72,7 @@ struct ending {
   size_t body;
   bool keep_alive;
   char detail[320];
-  char headers[2000]; /* their beginning */
+  char headers[2000]; /* their beginning, once they are all there */
 };
 
 /* Feeds the reply in pieces of `piece` bytes and ends the exchange as byte `how` says. */
@@ -133,7 +133,7 @@ static void play(const char *data, size_t len, size_t piece, unsigned what, unsi
                          .keep_alive = verdict == H1_WHOLE && parser.keep_alive};
   size_t headers = r.response_headers.len < sizeof out->headers - 1 ? r.response_headers.len
                                                                     : sizeof out->headers - 1;
-  if (headers)
+  if (headers && r.stamp_ns[STAMP_HEADERS] != SAMPLE_NEVER)
     memcpy(out->headers, r.response_headers.data, headers);
   memcpy(out->detail, r.detail, sizeof r.detail);
   http_request_free(&r);
