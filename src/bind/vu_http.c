@@ -5,7 +5,6 @@
  * the request. */
 #include <lauxlib.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -83,6 +82,7 @@ struct http_op {
   size_t replica;               /* NO_REPLICA = none */
   bool running, counted, tries; /* counted: in flight at the router; tries: failures are values */
   bool has_type;                /* the headers hold a content-type */
+  uint32_t given;               /* options: a bit for each */
 };
 
 static void end_op(struct http_op *op) {
@@ -161,37 +161,52 @@ static MAY_RAISE struct http_op *push_op(lua_State *L, struct vu *vu) {
 
 /* ---- options ---- */
 
-static int compare_names(const void *key, const void *entry) {
-  return strcmp(key, *(const char *const *)entry);
+/* The first option that begins with a letter. */
+static const uint8_t options_from['z' - 'a' + 1] = {
+    ['a' - 'a'] = O_API,      ['b' - 'a'] = O_BODY,    ['c' - 'a'] = O_CALLER,
+    ['f' - 'a'] = O_FALLBACK, ['h' - 'a'] = O_HASH_NS, ['j' - 'a'] = O_JSON,
+    ['m' - 'a'] = O_MAX_BODY, ['p' - 'a'] = O_PARENT,  ['r' - 'a'] = O_REDIRECTS,
+    ['s' - 'a'] = O_SCHED,    ['t' - 'a'] = O_TAGS,    ['u' - 'a'] = O_URL};
+
+/* N_OPTIONS: it is none. */
+static unsigned option_of(const char *name) {
+  if (*name < 'a' || *name > 'z')
+    return N_OPTIONS;
+  for (unsigned i = options_from[*name - 'a']; i < N_OPTIONS && option_names[i][0] == *name; i++)
+    if (strcmp(option_names[i], name) == 0)
+      return i;
+  return N_OPTIONS;
 }
 
 /* Moves the options into their slots; raises for a name that is none. */
-static MAY_RAISE void spread_options(lua_State *L, const char *what) {
+static MAY_RAISE void spread_options(lua_State *L, struct http_op *op, const char *what) {
   if (lua_type(L, AT_OPTIONS) != LUA_TTABLE)
     bind_raise(L, "%s: options must be a table, got %s", what, luaL_typename(L, AT_OPTIONS));
   luaL_checkstack(L, N_OPTIONS + 16, "request");
   lua_settop(L, AT_TOP - 1);
+  op->given = 0;
   lua_pushnil(L);
   while (lua_next(L, AT_OPTIONS)) {
-    const char *const *found = NULL;
-    if (lua_type(L, -2) == LUA_TSTRING)
-      found = bsearch(lua_tostring(L, -2), option_names, N_OPTIONS, sizeof *option_names,
-                      compare_names);
-    if (!found) {
+    unsigned o = N_OPTIONS;
+    if (lua_type(L, AT_TOP) == LUA_TSTRING)
+      o = option_of(lua_tostring(L, AT_TOP));
+    if (o == N_OPTIONS) {
       bind_check_options(L, AT_OPTIONS, what, option_names, N_OPTIONS); /* names it, and raises */
-      return;
+      assert(0 && "an option without its place in options_from");
     }
-    lua_replace(L, AT_SLOTS + (int)(found - option_names));
+    op->given |= 1u << o;
+    lua_replace(L, SLOT(o));
   }
 }
 
-static bool given(lua_State *L, enum option o) {
-  return !lua_isnil(L, SLOT(o));
+static inline bool given(const struct http_op *op, enum option o) {
+  return op->given >> o & 1;
 }
 
 /* An option of type string; NULL when it is not given. Pinned by its slot. */
-static MAY_RAISE const char *string_option(lua_State *L, enum option o, const char *what) {
-  if (!given(L, o))
+static MAY_RAISE const char *string_option(lua_State *L, const struct http_op *op, enum option o,
+                                           const char *what) {
+  if (!given(op, o))
     return NULL;
   if (lua_type(L, SLOT(o)) != LUA_TSTRING)
     bind_raise(L, "%s: %s must be a string, got %s", what, option_names[o],
@@ -204,9 +219,9 @@ static MAY_RAISE const char *string_option(lua_State *L, enum option o, const ch
 }
 
 /* A whole number from `least` on; `absent` when it is not given. */
-static MAY_RAISE int64_t count_option(lua_State *L, enum option o, int64_t least, int64_t absent,
-                                      const char *what) {
-  if (!given(L, o))
+static MAY_RAISE int64_t count_option(lua_State *L, const struct http_op *op, enum option o,
+                                      int64_t least, int64_t absent, const char *what) {
+  if (!given(op, o))
     return absent;
   int whole;
   lua_Integer n = lua_tointegerx(L, SLOT(o), &whole);
@@ -218,8 +233,9 @@ static MAY_RAISE int64_t count_option(lua_State *L, enum option o, int64_t least
   return n;
 }
 
-static MAY_RAISE bool flag_option(lua_State *L, enum option o, const char *what) {
-  if (given(L, o) && lua_type(L, SLOT(o)) != LUA_TBOOLEAN)
+static MAY_RAISE bool flag_option(lua_State *L, const struct http_op *op, enum option o,
+                                  const char *what) {
+  if (given(op, o) && lua_type(L, SLOT(o)) != LUA_TBOOLEAN)
     bind_raise(L, "%s: %s must be true or false, got %s", what, option_names[o],
                luaL_typename(L, SLOT(o)));
   return lua_toboolean(L, SLOT(o));
@@ -238,11 +254,12 @@ static MAY_RAISE uint64_t timeout_field(lua_State *L, const char *field, const c
 }
 
 /* timeout: seconds in all, or one for each phase; 0 = none */
-static MAY_RAISE void read_timeouts(lua_State *L, struct http_timeouts *t, const char *what) {
+static MAY_RAISE void read_timeouts(lua_State *L, struct http_op *op, const char *what) {
   static const char *const known[] = {"connect", "first_byte", "idle", "total"};
+  struct http_timeouts *t = &op->request.timeouts;
   *t = (struct http_timeouts){
       .connect_ns = CONNECT_NS, .first_byte_ns = FIRST_BYTE_NS, .idle_ns = IDLE_NS};
-  if (!given(L, O_TIMEOUT))
+  if (!given(op, O_TIMEOUT))
     return;
   if (!lua_istable(L, SLOT(O_TIMEOUT))) {
     const char *name = lua_pushfstring(L, "%s: timeout", what);
@@ -258,12 +275,13 @@ static MAY_RAISE void read_timeouts(lua_State *L, struct http_timeouts *t, const
 }
 
 /* stream or api: which kind of generation the reply is */
-static MAY_RAISE void read_api(lua_State *L, struct http_request *r, const char *what) {
-  if (given(L, O_STREAM) && given(L, O_API))
+static MAY_RAISE void read_api(lua_State *L, struct http_op *op, const char *what) {
+  struct http_request *r = &op->request;
+  if (given(op, O_STREAM) && given(op, O_API))
     bind_raise(L, "%s: stream expects an event stream and api a whole reply: give one of them",
                what);
-  enum option o = given(L, O_STREAM) ? O_STREAM : O_API;
-  const char *word = string_option(L, o, what);
+  enum option o = given(op, O_STREAM) ? O_STREAM : O_API;
+  const char *word = string_option(L, op, o, what);
   if (!word)
     return;
   r->api = openai_api_from(word);
@@ -283,7 +301,7 @@ static MAY_RAISE void read_api(lua_State *L, struct http_request *r, const char 
 static MAY_RAISE void read_url(lua_State *L, struct http_op *op, const char *url,
                                const char *what) {
   struct worker *w = op->vu->state->options.worker;
-  if (given(L, O_PATH) || given(L, O_REPLICA))
+  if (given(op, O_PATH) || given(op, O_REPLICA))
     bind_raise(L, "%s: url is whole: path and replica belong to requests to the fleet", what);
   const char *host = strstr(url, "://");
   const char *path = host ? host + 3 + strcspn(host + 3, "/?#") : "";
@@ -303,17 +321,17 @@ static MAY_RAISE void read_target(lua_State *L, struct http_op *op, const char *
   struct vu *vu = op->vu;
   struct worker *w = vu->state->options.worker;
   const struct fleet *f = vu->state->options.fleet;
-  const char *url = string_option(L, O_URL, what);
+  const char *url = string_option(L, op, O_URL, what);
   if (url) {
     read_url(L, op, url, what);
     return;
   }
-  const char *path = string_option(L, O_PATH, what);
+  const char *path = string_option(L, op, O_PATH, what);
   if (!path || *path != '/')
     bind_raise(L, "%s: %s", what,
                path ? "path must begin with /" : "give path (of the fleet) or url");
   op->request.path = path;
-  if (given(L, O_REPLICA))
+  if (given(op, O_REPLICA))
     op->replica = vu_check_replica(L, vu, SLOT(O_REPLICA), what);
   else if (!f || (!f->gateway && f->n_replicas == 0))
     bind_raise(L, "%s: there is no fleet to send to: give url, or run with --replica id=url", what);
@@ -396,17 +414,17 @@ static MAY_RAISE void add_script_headers(lua_State *L, struct http_op *op, const
  * goes elsewhere: keys go to the fleet alone. */
 static MAY_RAISE void read_headers(lua_State *L, struct http_op *op, const char *what) {
   struct buf *b = &op->headers;
-  if (given(L, O_HEADERS))
+  if (given(op, O_HEADERS))
     add_script_headers(L, op, what);
   const struct fleet *f = op->vu->state->options.fleet;
-  const char *p = f && f->headers && !given(L, O_URL) ? f->headers : "";
+  const char *p = f && f->headers && !given(op, O_URL) ? f->headers : "";
   size_t own = b->len;
   for (const char *end; (end = strstr(p, "\r\n")); p = end + 2)
     if (!has_header(b, own, p, strcspn(p, ":"))) {
       op->has_type = op->has_type || is_content_type(p, strcspn(p, ":"));
       buf_put(b, p, (size_t)(end + 2 - p));
     }
-  if (!op->has_type && (given(L, O_BODY) || given(L, O_JSON)))
+  if (!op->has_type && (given(op, O_BODY) || given(op, O_JSON)))
     buf_puts(b, "Content-Type: application/json\r\n");
   op->request.headers = b->len ? b->data : NULL;
 }
@@ -414,12 +432,12 @@ static MAY_RAISE void read_headers(lua_State *L, struct http_op *op, const char 
 /* A body userdata takes the slot of what it was made of. */
 static MAY_RAISE void read_body(lua_State *L, struct http_op *op, const char *what) {
   struct http_request *r = &op->request;
-  if (given(L, O_BODY) && given(L, O_JSON))
+  if (given(op, O_BODY) && given(op, O_JSON))
     bind_raise(L, "%s: body and json are two ways to say the same: give one of them", what);
-  enum option o = given(L, O_JSON) ? O_JSON : O_BODY;
-  const char *method = string_option(L, O_METHOD, what);
-  r->method = method ? method : given(L, o) ? "POST" : "GET";
-  if (!given(L, o))
+  enum option o = given(op, O_JSON) ? O_JSON : O_BODY;
+  const char *method = string_option(L, op, O_METHOD, what);
+  r->method = method ? method : given(op, o) ? "POST" : "GET";
+  if (!given(op, o))
     return;
   if (o == O_JSON && !lua_istable(L, SLOT(O_JSON)))
     bind_raise(L, "%s: json must be a table, got %s", what, luaL_typename(L, SLOT(O_JSON)));
@@ -439,9 +457,9 @@ static MAY_RAISE void read_body(lua_State *L, struct http_op *op, const char *wh
 
 /* ---- the row's identity ---- */
 
-static char *copy_option(lua_State *L, struct sample *s, enum option o, const char *what) {
-  const char *text = string_option(L, o, what);
-  return text ? sample_keep(s, text, strlen(text)) : NULL;
+static char *copy_option(lua_State *L, const struct http_op *op, enum option o, const char *what) {
+  const char *text = string_option(L, op, o, what);
+  return text ? sample_keep(op->request.sample, text, strlen(text)) : NULL;
 }
 
 static MAY_RAISE void fill_sample(lua_State *L, struct http_op *op, const char *what) {
@@ -451,34 +469,35 @@ static MAY_RAISE void fill_sample(lua_State *L, struct http_op *op, const char *
   s->arm = o->arm;
   s->session = vu->session;
   s->measured = vu->measured;
-  s->turn = (uint32_t)count_option(L, O_TURN, 1, 0, what);
-  s->step = (uint32_t)count_option(L, O_STEP, 1, 0, what);
-  s->branch = (uint32_t)count_option(L, O_BRANCH, 0, vu->branch, what);
+  s->turn = (uint32_t)count_option(L, op, O_TURN, 1, 0, what);
+  s->step = (uint32_t)count_option(L, op, O_STEP, 1, 0, what);
+  s->branch = (uint32_t)count_option(L, op, O_BRANCH, 0, vu->branch, what);
   s->parent =
-      (int32_t)count_option(L, O_PARENT, 0, given(L, O_BRANCH) ? -1 : vu->parent_branch, what);
+      (int32_t)count_option(L, op, O_PARENT, 0, given(op, O_BRANCH) ? -1 : vu->parent_branch, what);
   s->tags = vu_tags_json(L, vu, SLOT(O_TAGS), what);
-  s->prompt_tokens_local = count_option(L, O_PROMPT_TOKENS, 0, SAMPLE_ABSENT, what);
-  s->asked_tokens = count_option(L, O_ASKED_TOKENS, 1, SAMPLE_ABSENT, what);
-  s->survived_tokens = count_option(L, O_SURVIVED_TOKENS, 0, SAMPLE_ABSENT, what);
-  s->render_ns = count_option(L, O_RENDER_NS, 0, SAMPLE_ABSENT, what);
-  s->tokenize_ns = count_option(L, O_TOKENIZE_NS, 0, SAMPLE_ABSENT, what);
-  s->hash_ns = count_option(L, O_HASH_NS, 0, SAMPLE_ABSENT, what);
-  const char *policy = string_option(L, O_POLICY, what);
+  s->prompt_tokens_local = count_option(L, op, O_PROMPT_TOKENS, 0, SAMPLE_ABSENT, what);
+  s->asked_tokens = count_option(L, op, O_ASKED_TOKENS, 1, SAMPLE_ABSENT, what);
+  s->survived_tokens = count_option(L, op, O_SURVIVED_TOKENS, 0, SAMPLE_ABSENT, what);
+  s->render_ns = count_option(L, op, O_RENDER_NS, 0, SAMPLE_ABSENT, what);
+  s->tokenize_ns = count_option(L, op, O_TOKENIZE_NS, 0, SAMPLE_ABSENT, what);
+  s->hash_ns = count_option(L, op, O_HASH_NS, 0, SAMPLE_ABSENT, what);
+  const char *policy = string_option(L, op, O_POLICY, what);
   if (policy && strlen(policy) > METRICS_NAME_MAX)
     bind_raise(L, "%s: the policy's name has %d bytes, at most %d are kept", what,
                (int)strlen(policy), METRICS_NAME_MAX);
   s->policy = policy ? store_word(o->store, policy) : NULL;
-  s->chosen = copy_option(L, s, O_CHOSEN, what);
-  s->route_reason = copy_option(L, s, O_ROUTE_REASON, what);
-  s->fallback = flag_option(L, O_FALLBACK, what);
+  s->chosen = copy_option(L, op, O_CHOSEN, what);
+  s->route_reason = copy_option(L, op, O_ROUTE_REASON, what);
+  s->fallback = flag_option(L, op, O_FALLBACK, what);
   if (op->replica != NO_REPLICA) {
     const char *id = o->fleet->replicas[op->replica].id;
     s->served = sample_keep(s, id, strlen(id));
   }
 }
 
-static MAY_RAISE uint64_t due_time(lua_State *L, const struct vu *vu, const char *what) {
-  if (!given(L, O_SCHED))
+static MAY_RAISE uint64_t due_time(lua_State *L, const struct http_op *op, const char *what) {
+  const struct vu *vu = op->vu;
+  if (!given(op, O_SCHED))
     return vu->due_ns;
   double s = lua_tonumber(L, SLOT(O_SCHED));
   if (lua_type(L, SLOT(O_SCHED)) != LUA_TNUMBER || !isfinite(s) || s < 0)
@@ -544,18 +563,18 @@ static MAY_RAISE int request(lua_State *L, bool tries) {
   struct http_op *op = push_op(L, vu);
   struct http_request *r = &op->request;
   op->tries = tries;
-  spread_options(L, what);
-  if (given(L, O_CALLER)) /* what the author called, for messages: conv:send */
-    what = string_option(L, O_CALLER, what);
+  spread_options(L, op, what);
+  if (given(op, O_CALLER)) /* what the author called, for messages: conv:send */
+    what = string_option(L, op, O_CALLER, what);
   read_target(L, op, what);
-  read_api(L, r, what);
+  read_api(L, op, what);
   read_body(L, op, what);
   read_headers(L, op, what);
-  read_timeouts(L, &r->timeouts, what);
-  r->max_body = (size_t)count_option(L, O_MAX_BODY, 1, 0, what);
-  r->follow_redirects = flag_option(L, O_REDIRECTS, what);
-  r->accept_compressed = flag_option(L, O_COMPRESSED, what);
-  r->sched_ns = due_time(L, vu, what);
+  read_timeouts(L, op, what);
+  r->max_body = (size_t)count_option(L, op, O_MAX_BODY, 1, 0, what);
+  r->follow_redirects = flag_option(L, op, O_REDIRECTS, what);
+  r->accept_compressed = flag_option(L, op, O_COMPRESSED, what);
+  r->sched_ns = due_time(L, op, what);
   if (vu->root->kind == VU_SESSION)
     fill_sample(L, op, what);
   r->done = op_done;

@@ -226,6 +226,12 @@ static int check_header(struct http_exchange *x, const char *line, size_t len, s
   return 0;
 }
 
+/* Where a line ends, at CR LF; NULL: it does not. */
+static const char *header_end(const char *line) {
+  const char *cr = strchr(line, '\r');
+  return cr && cr[1] != '\n' ? strstr(cr, "\r\n") : cr;
+}
+
 /* Misuse is found before anything is sent: a line break in a header would be another header. */
 static int check_request(struct http_exchange *x, const struct http_request *r, struct err *err) {
   size_t n = 0;
@@ -244,7 +250,7 @@ static int check_request(struct http_exchange *x, const struct http_request *r, 
                    r->path);
   x->has_host = x->has_accept = x->closes = false;
   for (const char *line = r->headers; line && *line;) {
-    const char *end = strstr(line, "\r\n");
+    const char *end = header_end(line);
     if (!end)
       return err_set(err, ERR_INVALID, "header \"%.60s\" does not end with CR LF", line);
     int rc = check_header(x, line, (size_t)(end - line), err);
