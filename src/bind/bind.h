@@ -64,6 +64,12 @@ struct bind_known {
 MAY_RAISE void bind_known_open(lua_State *L, struct bind_known *known);
 MAY_RAISE void bind_push_known(lua_State *L, const struct bind_known *known, const char *s,
                                size_t len);
+/* Replies' headers mostly are the ones before, byte for byte: pushes a table of them, or nothing
+ * and returns false; then the table, once it is on top, is for the next time. */
+MAY_RAISE bool bind_push_known_head(lua_State *L, const struct bind_known *known, const char *bytes,
+                                    size_t len);
+MAY_RAISE void bind_note_head(lua_State *L, const struct bind_known *known, const char *bytes,
+                              size_t len);
 /* object[key] = the value on top (popped); appends the key when it is new. */
 MAY_RAISE void bind_object_set(lua_State *L, int index, const char *key, size_t key_len);
 const void *bind_json_order(void);

@@ -1,7 +1,9 @@
-/* luamemory.c: a small cache of strings, in sets of four slots. */
+/* luamemory.c: a small cache of strings, in sets of four slots, and the last head of a reply. */
 #include "bind/luamemory.h"
 
 #include <string.h>
+
+#include "bind/bind.h"
 
 #define SETS (MEMORY_SLOTS / MEMORY_WAYS)
 
@@ -68,4 +70,100 @@ size_t memory_push(lua_State *L, struct memory_strings *m, int kept, enum memory
   *made = true;
   push_new(L, set, i, kept, at + i, s, len, hash);
   return from + i;
+}
+
+bool memory_push_head(lua_State *L, const struct memory_strings *m, int kept, const char *bytes,
+                      size_t len) {
+  const struct memory_head *h = &m->head;
+  if (!h->known || h->len != len || memcmp(h->bytes, bytes, len) != 0)
+    return false;
+  lua_createtable(L, 0, h->n);
+  int table = lua_gettop(L);
+  for (lua_Integer i = 0; i < h->n; i++) {
+    lua_rawgeti(L, kept, MEMORY_STRING_PLACES + 1 + 2 * i);
+    lua_rawgeti(L, kept, MEMORY_STRING_PLACES + 2 + 2 * i);
+    lua_rawset(L, table);
+  }
+  return true;
+}
+
+void memory_note_head(lua_State *L, struct memory_strings *m, int kept, const char *bytes,
+                      size_t len) {
+  struct memory_head *h = &m->head;
+  bool again = h->len == len && memcmp(h->bytes, bytes, len) == 0;
+  h->known = false;
+  h->len = 0;
+  if (len == 0 || len > sizeof h->bytes)
+    return;
+  if (!again) {
+    memcpy(h->bytes, bytes, len);
+    h->len = (uint16_t)len;
+    return;
+  }
+  int table = lua_gettop(L);
+  lua_Integer n = 0;
+  lua_pushnil(L);
+  while (lua_next(L, table)) {
+    if (n == MEMORY_HEAD_FIELDS) {
+      lua_settop(L, table);
+      return;
+    }
+    lua_rawseti(L, kept, MEMORY_STRING_PLACES + 2 + 2 * n);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, kept, MEMORY_STRING_PLACES + 1 + 2 * n++);
+  }
+  h->len = (uint16_t)len;
+  h->n = (uint8_t)n;
+  h->known = true;
+}
+
+/* ---- the state's ---- */
+
+static const char memory_key; /* its address is a registry key */
+
+struct memory *memory_open(lua_State *L, int *kept) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &memory_key) == LUA_TNIL) {
+    lua_pop(L, 1);
+    struct memory *m = lua_newuserdatauv(L, sizeof *m, 1);
+    *m = (struct memory){0};
+    lua_createtable(L, MEMORY_ALL, 0);
+    for (int i = 1; i < MEMORY_ALL; i++) {
+      lua_pushboolean(L, 0);
+      lua_rawseti(L, -2, i);
+    }
+    bind_push_array_type(L);
+    lua_rawseti(L, -2, MEMORY_ARRAY);
+    lua_setiuservalue(L, -2, 1);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &memory_key);
+  }
+  struct memory *m = lua_touserdata(L, -1);
+  lua_getiuservalue(L, -1, 1);
+  lua_replace(L, -2);
+  *kept = lua_gettop(L);
+  return m;
+}
+
+void bind_known_open(lua_State *L, struct bind_known *known) {
+  known->memory = memory_open(L, &known->kept);
+}
+
+void bind_push_known(lua_State *L, const struct bind_known *known, const char *s, size_t len) {
+  struct memory *m = known->memory;
+  bool made;
+  if (len == 0 || len > MEMORY_SHORT_MAX)
+    lua_pushlstring(L, s, len);
+  else
+    memory_push(L, &m->strings, known->kept, MEMORY_HEADERS, s, len, &made);
+}
+
+bool bind_push_known_head(lua_State *L, const struct bind_known *known, const char *bytes,
+                          size_t len) {
+  const struct memory *m = known->memory;
+  return memory_push_head(L, &m->strings, known->kept, bytes, len);
+}
+
+void bind_note_head(lua_State *L, const struct bind_known *known, const char *bytes, size_t len) {
+  struct memory *m = known->memory;
+  memory_note_head(L, &m->strings, known->kept, bytes, len);
 }

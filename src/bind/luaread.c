@@ -17,38 +17,10 @@
 #include "text/json_scan.h"
 #include "text/utf8.h"
 
-#define GATHERED 12 /* entries that wait on the stack until the table's size is known */
+#define GATHERED                                                                                   \
+  MEMORY_SHAPE_KEYS /* entries that wait on the stack until the table's size is known */
 #define MAX_DEPTH 60
 #define LEFT_OUT 16 /* null entries of one object that are kept in mind */
-
-#define SHAPES 32 /* fewer than 256 */
-/* Places in the list `kept`. */
-enum {
-  AT_ORDERS = 1 + MEMORY_KEPT,
-  AT_TYPES = AT_ORDERS + SHAPES,
-  AT_ARRAY = AT_TYPES + SHAPES,
-  KEPT = AT_ARRAY
-};
-
-struct shape {
-  const char *keys[GATHERED];
-  size_t lens[GATHERED];
-  int n;
-  bool known;      /* it has an order and a type; else it was seen once */
-  bool used;       /* since room was last searched for */
-  uint32_t serial; /* another one whenever the slot is given away */
-};
-
-/* What a state remembers. Strings, orders and metatables live in the list `kept`. */
-struct memory {
-  struct memory_strings strings;
-  uint8_t begins[MEMORY_SLOTS]; /* by first key: 1 + the shape to expect; 0 for none */
-  struct shape shapes[SHAPES];
-  uint32_t serial;
-  uint32_t hand; /* where the last room was found */
-};
-
-static const char memory_key; /* its address is a registry key */
 
 struct reader {
   lua_State *L;
@@ -57,6 +29,7 @@ struct reader {
   const char *cur, *end;
   struct buf *escaped; /* a string that had escapes */
   bool keep_null;      /* of objects */
+  size_t slot;         /* 1 + that of the string read last, if it has one */
   int depth;
 };
 
@@ -76,10 +49,10 @@ struct entries {
   bool made;
   const char *address[GATHERED]; /* of the first keys' strings; NULL: not interned for sure */
   size_t lens[GATHERED];
-  size_t first;              /* the first key's slot */
-  const struct shape *shape; /* that it is taken for; NULL: none */
-  uint32_t serial;           /* the shape's then */
-  int expected;              /* its keys */
+  size_t first;               /* the first key's slot */
+  struct memory_shape *shape; /* that it is taken for; NULL: none */
+  uint32_t serial;            /* the shape's then */
+  int expected;               /* its keys */
   struct left_out out;
 };
 
@@ -143,7 +116,7 @@ static bool read_string(struct reader *r) {
   if (len == 0 || len > MEMORY_SHORT_MAX)
     lua_pushlstring(r->L, s, len);
   else
-    memory_push(r->L, &r->memory->strings, r->kept, MEMORY_STRINGS, s, len, &made);
+    r->slot = 1 + memory_push(r->L, &r->memory->strings, r->kept, MEMORY_STRINGS, s, len, &made);
   return true;
 }
 
@@ -151,7 +124,7 @@ static bool read_string(struct reader *r) {
 static void make_array(struct reader *r, int base, int n) {
   lua_State *L = r->L;
   lua_createtable(L, n, 0);
-  lua_rawgeti(L, r->kept, AT_ARRAY);
+  lua_rawgeti(L, r->kept, MEMORY_ARRAY);
   lua_setmetatable(L, -2);
   lua_insert(L, base + 1);
   for (int i = n; i >= 1; i--)
@@ -182,28 +155,6 @@ static bool read_array(struct reader *r) {
 
 /* ---- objects ---- */
 
-static void push_memory(lua_State *L, struct reader *r) {
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &memory_key) == LUA_TNIL) {
-    lua_pop(L, 1);
-    r->memory = lua_newuserdatauv(L, sizeof *r->memory, 1);
-    *r->memory = (struct memory){0};
-    lua_createtable(L, KEPT, 0);
-    for (int i = 1; i < KEPT; i++) {
-      lua_pushboolean(L, 0);
-      lua_rawseti(L, -2, i);
-    }
-    bind_push_array_type(L);
-    lua_rawseti(L, -2, AT_ARRAY);
-    lua_setiuservalue(L, -2, 1);
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &memory_key);
-  }
-  r->memory = lua_touserdata(L, -1);
-  lua_getiuservalue(L, -1, 1);
-  lua_replace(L, -2);
-  r->kept = lua_gettop(L);
-}
-
 /* Behind its opening quote; pushes it and says where its bytes are (NULL for one that may have been
  * made twice) and in which slot. */
 static bool read_key(struct reader *r, const char **address, size_t *slot) {
@@ -216,14 +167,14 @@ static bool read_key(struct reader *r, const char **address, size_t *slot) {
   *slot = memory_push(r->L, &r->memory->strings, r->kept, MEMORY_KEYS, s, len, &made);
   if (made)
     r->memory->begins[*slot] = 0;
-  *address = memory_bytes(&r->memory->strings, MEMORY_KEYS, *slot);
+  *address = memory_bytes(&r->memory->strings, MEMORY_KEYS, *slot, &len);
   r->cur = end + 1;
   return true;
 }
 
 /* ---- shapes ---- */
 
-static bool is_shape(const struct shape *s, const struct entries *e) {
+static bool is_shape(const struct memory_shape *s, const struct entries *e) {
   if (s->n != e->n)
     return false;
   for (lua_Integer i = 0; i < e->n; i++)
@@ -233,18 +184,18 @@ static bool is_shape(const struct shape *s, const struct entries *e) {
 }
 
 /* The shape of the gathered keys; NULL: it is none so far. */
-static struct shape *find_shape(struct memory *m, const struct entries *e) {
-  for (size_t i = 0; i < SHAPES; i++)
+static struct memory_shape *find_shape(struct memory *m, const struct entries *e) {
+  for (size_t i = 0; i < MEMORY_SHAPES; i++)
     if (is_shape(&m->shapes[i], e))
       return &m->shapes[i];
   return NULL;
 }
 
 /* Room for another: one that was not used since the last search. */
-static struct shape *shape_room(struct memory *m) {
+static struct memory_shape *shape_room(struct memory *m) {
   for (;;) {
-    m->hand = (m->hand + 1) % SHAPES;
-    struct shape *s = &m->shapes[m->hand];
+    m->hand = (m->hand + 1) % MEMORY_SHAPES;
+    struct memory_shape *s = &m->shapes[m->hand];
     if (!s->used)
       return s;
     s->used = false;
@@ -261,13 +212,15 @@ static void push_keys(lua_State *L, const struct entries *e) {
 }
 
 /* Objects with these keys have come twice: they get a type. */
-static void learn_shape(struct reader *r, struct shape *s, size_t slot, const struct entries *e) {
+static void learn_shape(struct reader *r, struct memory_shape *s, size_t slot,
+                        const struct entries *e) {
   lua_State *L = r->L;
   push_keys(L, e);
   bind_push_object_type(L);
-  lua_rawseti(L, r->kept, AT_TYPES + (lua_Integer)slot);
-  lua_rawseti(L, r->kept, AT_ORDERS + (lua_Integer)slot);
+  lua_rawseti(L, r->kept, MEMORY_TYPES + (lua_Integer)slot);
+  lua_rawseti(L, r->kept, MEMORY_ORDERS + (lua_Integer)slot);
   memcpy(s->lens, e->lens, sizeof e->lens);
+  memset(s->guess, 0, sizeof s->guess);
   s->known = true;
 }
 
@@ -276,7 +229,7 @@ static bool push_shape(struct reader *r, const struct entries *e) {
   for (lua_Integer i = 0; i < e->n; i++)
     if (!e->address[i])
       return false;
-  struct shape *s = find_shape(r->memory, e);
+  struct memory_shape *s = find_shape(r->memory, e);
   if (!s) {
     s = shape_room(r->memory);
     memcpy(s->keys, e->address, sizeof e->address);
@@ -290,7 +243,7 @@ static bool push_shape(struct reader *r, const struct entries *e) {
   if (!s->known)
     learn_shape(r, s, slot, e);
   r->memory->begins[e->first] = (uint8_t)(slot + 1);
-  lua_rawgeti(r->L, r->kept, AT_TYPES + (lua_Integer)slot);
+  lua_rawgeti(r->L, r->kept, MEMORY_TYPES + (lua_Integer)slot);
   return true;
 }
 
@@ -356,19 +309,18 @@ static bool leave_out(struct left_out *out, const char *key, size_t len) {
 
 /* With the first key on top: makes the table if objects that begin so are expected to have a shape.
  */
-static void expect_shape(struct reader *r, struct entries *e, size_t slot) {
+static void expect_shape(struct reader *r, struct entries *e, size_t slot, const char *key) {
   lua_State *L = r->L;
   size_t shape = r->memory->begins[slot];
   e->first = slot;
-  if (!shape || !r->memory->shapes[shape - 1].known ||
-      r->memory->shapes[shape - 1].keys[0] != memory_bytes(&r->memory->strings, MEMORY_KEYS, slot))
+  if (!shape || !r->memory->shapes[shape - 1].known || r->memory->shapes[shape - 1].keys[0] != key)
     return;
   e->shape = &r->memory->shapes[shape - 1];
   e->serial = e->shape->serial;
   e->expected = e->shape->n;
   e->made = true;
   lua_createtable(L, 0, e->expected);
-  lua_rawgeti(L, r->kept, AT_ORDERS + (lua_Integer)shape - 1);
+  lua_rawgeti(L, r->kept, MEMORY_ORDERS + (lua_Integer)shape - 1);
   lua_rotate(L, e->base + 1, 2);
 }
 
@@ -391,7 +343,7 @@ static void leave_shape(struct reader *r, struct entries *e) {
 /* Pushes the shape's next key if it is what follows, without its opening quote. A shape's slot may
  * have been given away by an object inside this one. */
 static bool read_expected(struct reader *r, struct entries *e) {
-  const struct shape *s = e->shape;
+  const struct memory_shape *s = e->shape;
   if (!s || s->serial != e->serial || e->n == e->expected)
     return false;
   size_t len = s->lens[e->n];
@@ -413,7 +365,33 @@ static bool read_new_key(struct reader *r, struct entries *e, const char **addre
   if (!read_key(r, address, &slot) || !is_new_key(r->L, e, *address))
     return false;
   if (e->n == 0 && !e->out.n && !e->made && *address)
-    expect_shape(r, e, slot);
+    expect_shape(r, e, slot, *address);
+  return true;
+}
+
+/* Pushes the value of a field of a known shape: mostly the string that it was last, else whatever
+ * stands there. */
+static bool read_field(struct reader *r, struct entries *e) {
+  struct memory_shape *s = e->shape;
+  uint8_t *guess = &s->guess[e->n];
+  uint32_t serial = e->serial;
+  r->cur = json_skip_space(r->cur, r->end);
+  bool string = r->cur < r->end && *r->cur == '"';
+  if (string && *guess) {
+    size_t len;
+    const char *bytes = memory_bytes(&r->memory->strings, MEMORY_STRINGS, *guess - 1u, &len);
+    if (len && (size_t)(r->end - r->cur) >= len + 2 && r->cur[len + 1] == '"' &&
+        memcmp(r->cur + 1, bytes, len) == 0) {
+      r->cur += len + 2;
+      lua_rawgeti(r->L, r->kept, MEMORY_STRINGS * MEMORY_SLOTS + (lua_Integer)*guess);
+      return true;
+    }
+  }
+  r->slot = 0;
+  if (!read_any(r))
+    return false;
+  if (string && s->serial == serial)
+    *guess = (uint8_t)r->slot;
   return true;
 }
 
@@ -427,7 +405,9 @@ static bool read_entry(struct reader *r, struct entries *e) {
   if (!read_new_key(r, e, &address))
     return false;
   size_t len = (size_t)(r->cur - key) - 1;
-  if ((e->out.n && was_left_out(&e->out, key, len)) || !take(r, ':') || !read_any(r))
+  if ((e->out.n && was_left_out(&e->out, key, len)) || !take(r, ':'))
+    return false;
+  if (!(e->shape ? read_field(r, e) : read_any(r)))
     return false;
   if (!r->keep_null && lua_islightuserdata(L, -1)) {
     lua_pop(L, 2);
@@ -456,7 +436,7 @@ static void end_object(struct reader *r, struct entries *e) {
     make_object(r, e, true);
   if (e->shape && e->n == e->expected && e->shape->serial == e->serial) {
     r->memory->shapes[e->shape - r->memory->shapes].used = true;
-    lua_rawgeti(L, r->kept, AT_TYPES + (e->shape - r->memory->shapes));
+    lua_rawgeti(L, r->kept, MEMORY_TYPES + (e->shape - r->memory->shapes));
     lua_setmetatable(L, e->base + 1);
     lua_settop(L, e->base + 1);
     return;
@@ -566,26 +546,11 @@ bool bind_read_json(lua_State *L, const char *text, size_t len, bool keep_null) 
                      .end = text + len,
                      .escaped = bind_scratch_buf(L),
                      .keep_null = keep_null};
-  push_memory(L, &r);
+  r.memory = memory_open(L, &r.kept);
   if (read_any(&r) && json_skip_space(r.cur, r.end) == r.end) {
     lua_replace(L, top + 1);
     return true;
   }
   lua_settop(L, top);
   return false;
-}
-
-void bind_known_open(lua_State *L, struct bind_known *known) {
-  struct reader r;
-  push_memory(L, &r);
-  *known = (struct bind_known){.memory = r.memory, .kept = r.kept};
-}
-
-void bind_push_known(lua_State *L, const struct bind_known *known, const char *s, size_t len) {
-  struct memory *m = known->memory;
-  bool made;
-  if (len == 0 || len > MEMORY_SHORT_MAX)
-    lua_pushlstring(L, s, len);
-  else
-    memory_push(L, &m->strings, known->kept, MEMORY_STRINGS, s, len, &made);
 }

@@ -77,8 +77,12 @@ static MAY_RAISE void set_header(lua_State *L, const struct bind_known *known, s
 static MAY_RAISE void set_headers(lua_State *L, const struct http_request *r,
                                   const struct bind_known *known) {
   const char *p = r->response_headers.len ? r->response_headers.data : "";
-  const char *stop = p + r->response_headers.len, *end;
+  const char *head = p, *stop = p + r->response_headers.len, *end;
   struct names names = {.n = 0};
+  if (bind_push_known_head(L, known, head, r->response_headers.len)) {
+    lua_setfield(L, -2, "headers");
+    return;
+  }
   int lines = r->n_listed > 0 ? r->n_listed : 0;
   for (const char *q = p; r->n_listed < 0 && (q = memchr(q, '\n', (size_t)(stop - q))); q++)
     lines++;
@@ -92,6 +96,7 @@ static MAY_RAISE void set_headers(lua_State *L, const struct http_request *r,
     if (colon)
       set_header(L, known, &names, p, (size_t)(colon - p), colon + 1, (size_t)(end - colon) - 1);
   }
+  bind_note_head(L, known, head, r->response_headers.len);
   lua_setfield(L, -2, "headers");
 }
 
@@ -155,7 +160,7 @@ static MAY_RAISE void set_retry_after(lua_State *L, const struct http_request *r
 
 void vu_push_response(lua_State *L, const struct http_request *r) {
   struct bind_known known;
-  luaL_checkstack(L, 10, "response");
+  luaL_checkstack(L, 12, "response");
   bind_known_open(L, &known);
   lua_createtable(L, 0, 3);
   if (r->status > 0)

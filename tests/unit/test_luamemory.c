@@ -105,10 +105,76 @@ static void bytes_of_any_kind(void **state) {
   lua_close(L);
 }
 
+/* Headers that come again as the same bytes are known from the third time on, each time as a table
+ * of its own. */
+static void heads(void **state) {
+  (void)state;
+  lua_State *L = open_list();
+  struct memory_strings m = {0};
+  static const char *const texts[] = {"a: 1\n", "a: 1\nb: 2\n"};
+  for (int turn = 0; turn < 2; turn++) {
+    for (int i = 0; i < 2; i++) {
+      const char *text = texts[turn];
+      assert_false(memory_push_head(L, &m, 1, text, strlen(text)));
+      lua_createtable(L, 0, 2);
+      for (int k = 0; k <= turn; k++) {
+        lua_pushinteger(L, k + 1);
+        lua_tostring(L, -1);
+        lua_setfield(L, -2, k ? "b" : "a");
+      }
+      memory_note_head(L, &m, 1, text, strlen(text));
+      assert_int_equal(lua_gettop(L), 2);
+      lua_settop(L, 1);
+    }
+    for (int i = 0; i < 3; i++) {
+      assert_true(memory_push_head(L, &m, 1, texts[turn], strlen(texts[turn])));
+      assert_int_equal(lua_gettop(L), 2);
+      lua_getfield(L, 2, "a");
+      lua_getfield(L, 2, "b");
+      assert_string_equal(lua_tostring(L, 3), "1");
+      assert_string_equal(turn ? lua_tostring(L, 4) : "none", turn ? "2" : "none");
+      assert_int_equal(lua_isnil(L, 4), !turn);
+      lua_pushliteral(L, "x");
+      lua_setfield(L, 2, "a"); /* the next one is another table */
+      lua_settop(L, 1);
+    }
+  }
+  lua_close(L);
+}
+
+/* Too many fields, or bytes, are not kept. */
+static void large_heads(void **state) {
+  (void)state;
+  lua_State *L = open_list();
+  struct memory_strings m = {0};
+  static char text[MEMORY_HEAD_BYTES + 1];
+  memset(text, 'h', sizeof text);
+  for (int i = 0; i < 3; i++) {
+    lua_createtable(L, 0, 0);
+    for (int k = 0; k <= MEMORY_HEAD_FIELDS; k++) {
+      lua_pushfstring(L, "h%d", k);
+      lua_pushliteral(L, "v");
+      lua_rawset(L, 2);
+    }
+    memory_note_head(L, &m, 1, text, 99);
+    assert_int_equal(lua_gettop(L), 2);
+    lua_settop(L, 1);
+    assert_false(memory_push_head(L, &m, 1, text, 99));
+  }
+  for (int i = 0; i < 3; i++) {
+    lua_createtable(L, 0, 0);
+    memory_note_head(L, &m, 1, text, sizeof text);
+    lua_settop(L, 1);
+    assert_false(memory_push_head(L, &m, 1, text, sizeof text));
+  }
+  lua_close(L);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_length), cmocka_unit_test(the_used_stay),     cmocka_unit_test(alike),
-      cmocka_unit_test(crowded),      cmocka_unit_test(bytes_of_any_kind),
+      cmocka_unit_test(crowded),      cmocka_unit_test(bytes_of_any_kind), cmocka_unit_test(heads),
+      cmocka_unit_test(large_heads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

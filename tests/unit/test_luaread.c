@@ -117,9 +117,12 @@ static void random_object(uint64_t *seed, int depth, struct buf *all, struct buf
       random_object(seed, depth - 1, all, dropped);
       continue;
     }
-    static const char *const values[] = {"", "17", "\"some text\"", "[1,[]]"};
-    buf_puts(all, values[kind]);
-    buf_puts(dropped, values[kind]);
+    static const char *const values[] = {"", "17", NULL, "[1,[]]"};
+    static const char *const strings[] = {"\"some text\"", "\"some\"", "\"\"",
+                                          "\"a\\\"b\"",    "\"stop\"", "\"é\""};
+    const char *value = values[kind] ? values[kind] : strings[draw(seed, ARRAY_LEN(strings))];
+    buf_puts(all, value);
+    buf_puts(dropped, value);
   }
   buf_putc(all, '}');
   buf_putc(dropped, '}');
