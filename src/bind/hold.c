@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bind/bind.h"
+#include "run/state.h"
 
 #define VALUE_TYPE "perigee.hold.value"
 #define BUF_TYPE "perigee.hold.buf"
@@ -164,17 +165,22 @@ struct value *bind_scratch_value(lua_State *L) {
 }
 
 struct buf *bind_scratch_buf(lua_State *L) {
-  struct buf *b;
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &scratch_buf_key) == LUA_TNIL) {
-    b = bind_hold_buf(L);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &scratch_buf_key);
-  } else {
-    b = lua_touserdata(L, -1);
-    if (b->cap > SCRATCH_KEPT)
-      buf_free(b);
-    buf_reset(b);
+  struct state *s = state_of(L);
+  struct buf *b = s ? s->scratch : NULL;
+  if (!b) {
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &scratch_buf_key) == LUA_TNIL) {
+      b = bind_hold_buf(L);
+      lua_rawsetp(L, LUA_REGISTRYINDEX, &scratch_buf_key);
+    } else {
+      b = lua_touserdata(L, -1);
+    }
+    lua_pop(L, 1);
+    if (s)
+      s->scratch = b;
   }
-  lua_pop(L, 1);
+  if (b->cap > SCRATCH_KEPT)
+    buf_free(b);
+  buf_reset(b);
   return b;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bind/bind.h"
+#include "run/state.h"
 
 #define SETS (MEMORY_SLOTS / MEMORY_WAYS)
 
@@ -119,27 +120,38 @@ void memory_note_head(lua_State *L, struct memory_strings *m, int kept, const ch
 
 /* ---- the state's ---- */
 
-static const char memory_key; /* its address is a registry key */
+static const char memory_key, kept_key; /* their addresses are registry keys */
+
+/* The list goes in last: without it the memory is made anew. */
+static struct memory *make_memory(lua_State *L) {
+  struct memory *m = lua_newuserdatauv(L, sizeof *m, 0);
+  *m = (struct memory){0};
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &memory_key);
+  lua_createtable(L, MEMORY_ALL, 0);
+  for (int i = 1; i < MEMORY_ALL; i++) {
+    lua_pushboolean(L, 0);
+    lua_rawseti(L, -2, i);
+  }
+  bind_push_array_type(L);
+  lua_rawseti(L, -2, MEMORY_ARRAY);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kept_key);
+  return m;
+}
 
 struct memory *memory_open(lua_State *L, int *kept) {
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &memory_key) == LUA_TNIL) {
+  struct state *s = state_of(L);
+  struct memory *m = s ? s->memory : NULL;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &kept_key) == LUA_TNIL) {
     lua_pop(L, 1);
-    struct memory *m = lua_newuserdatauv(L, sizeof *m, 1);
-    *m = (struct memory){0};
-    lua_createtable(L, MEMORY_ALL, 0);
-    for (int i = 1; i < MEMORY_ALL; i++) {
-      lua_pushboolean(L, 0);
-      lua_rawseti(L, -2, i);
-    }
-    bind_push_array_type(L);
-    lua_rawseti(L, -2, MEMORY_ARRAY);
-    lua_setiuservalue(L, -2, 1);
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &memory_key);
+    m = make_memory(L);
+  } else if (!m) {
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &memory_key);
+    m = lua_touserdata(L, -1);
+    lua_pop(L, 1);
   }
-  struct memory *m = lua_touserdata(L, -1);
-  lua_getiuservalue(L, -1, 1);
-  lua_replace(L, -2);
+  if (s)
+    s->memory = m;
   *kept = lua_gettop(L);
   return m;
 }

@@ -12,6 +12,7 @@
 #include "bind/bind.h"
 #include "bind/hold.h"
 #include "bind/vu_bind.h"
+#include "bind/vu_options.h"
 #include "out/metrics.h"
 #include "run/worker.h"
 #include "text/json_scan.h"
@@ -24,48 +25,6 @@
 #define CONNECT_NS (10 * NS_PER_S)
 #define FIRST_BYTE_NS (300 * NS_PER_S)
 #define IDLE_NS (120 * NS_PER_S)
-
-/* The options in order of their names; each has a slot on the stack. */
-enum option {
-  O_API,
-  O_ASKED_TOKENS,
-  O_BODY,
-  O_BRANCH,
-  O_CALLER,
-  O_CHOSEN,
-  O_COMPRESSED,
-  O_FALLBACK,
-  O_HASH_NS,
-  O_HEADERS,
-  O_JSON,
-  O_MAX_BODY,
-  O_METHOD,
-  O_PARENT,
-  O_PATH,
-  O_POLICY,
-  O_PROMPT_TOKENS,
-  O_REDIRECTS,
-  O_RENDER_NS,
-  O_REPLICA,
-  O_ROUTE_REASON,
-  O_SCHED,
-  O_STEP,
-  O_STREAM,
-  O_SURVIVED_TOKENS,
-  O_TAGS,
-  O_TIMEOUT,
-  O_TOKENIZE_NS,
-  O_TURN,
-  O_URL,
-  N_OPTIONS
-};
-static const char *const option_names[N_OPTIONS] = {
-    "api",          "asked_tokens",  "body",        "branch",    "caller",
-    "chosen",       "compressed",    "fallback",    "hash_ns",   "headers",
-    "json",         "max_body",      "method",      "parent",    "path",
-    "policy",       "prompt_tokens", "redirects",   "render_ns", "replica",
-    "route_reason", "sched",         "step",        "stream",    "survived_tokens",
-    "tags",         "timeout",       "tokenize_ns", "turn",      "url"};
 
 /* The stack while a request is made and waited for. */
 enum { AT_VU = 1, AT_OPTIONS = 2, AT_OP = 3, AT_SLOTS = 4, AT_TOP = AT_SLOTS + N_OPTIONS };
@@ -161,23 +120,6 @@ static MAY_RAISE struct http_op *push_op(lua_State *L, struct vu *vu) {
 
 /* ---- options ---- */
 
-/* The first option that begins with a letter. */
-static const uint8_t options_from['z' - 'a' + 1] = {
-    ['a' - 'a'] = O_API,      ['b' - 'a'] = O_BODY,    ['c' - 'a'] = O_CALLER,
-    ['f' - 'a'] = O_FALLBACK, ['h' - 'a'] = O_HASH_NS, ['j' - 'a'] = O_JSON,
-    ['m' - 'a'] = O_MAX_BODY, ['p' - 'a'] = O_PARENT,  ['r' - 'a'] = O_REDIRECTS,
-    ['s' - 'a'] = O_SCHED,    ['t' - 'a'] = O_TAGS,    ['u' - 'a'] = O_URL};
-
-/* N_OPTIONS: it is none. */
-static unsigned option_of(const char *name) {
-  if (*name < 'a' || *name > 'z')
-    return N_OPTIONS;
-  for (unsigned i = options_from[*name - 'a']; i < N_OPTIONS && option_names[i][0] == *name; i++)
-    if (strcmp(option_names[i], name) == 0)
-      return i;
-  return N_OPTIONS;
-}
-
 /* Moves the options into their slots; raises for a name that is none. */
 static MAY_RAISE void spread_options(lua_State *L, struct http_op *op, const char *what) {
   if (lua_type(L, AT_OPTIONS) != LUA_TTABLE)
@@ -189,10 +131,11 @@ static MAY_RAISE void spread_options(lua_State *L, struct http_op *op, const cha
   while (lua_next(L, AT_OPTIONS)) {
     unsigned o = N_OPTIONS;
     if (lua_type(L, AT_TOP) == LUA_TSTRING)
-      o = option_of(lua_tostring(L, AT_TOP));
+      o = vu_option_of(lua_tostring(L, AT_TOP));
     if (o == N_OPTIONS) {
-      bind_check_options(L, AT_OPTIONS, what, option_names, N_OPTIONS); /* names it, and raises */
-      assert(0 && "an option without its place in options_from");
+      bind_check_options(L, AT_OPTIONS, what, vu_option_names,
+                         N_OPTIONS); /* names it, and raises */
+      assert(0 && "an option that vu_option_of does not find");
     }
     op->given |= 1u << o;
     lua_replace(L, SLOT(o));
@@ -209,12 +152,12 @@ static MAY_RAISE const char *string_option(lua_State *L, const struct http_op *o
   if (!given(op, o))
     return NULL;
   if (lua_type(L, SLOT(o)) != LUA_TSTRING)
-    bind_raise(L, "%s: %s must be a string, got %s", what, option_names[o],
+    bind_raise(L, "%s: %s must be a string, got %s", what, vu_option_names[o],
                luaL_typename(L, SLOT(o)));
   size_t len;
   const char *s = lua_tolstring(L, SLOT(o), &len);
   if (strlen(s) != len)
-    bind_raise(L, "%s: %s holds a NUL byte", what, option_names[o]);
+    bind_raise(L, "%s: %s holds a NUL byte", what, vu_option_names[o]);
   return s;
 }
 
@@ -228,7 +171,7 @@ static MAY_RAISE int64_t count_option(lua_State *L, const struct http_op *op, en
   bool small = o == O_TURN || o == O_STEP || o == O_BRANCH || o == O_PARENT;
   lua_Integer most = small ? INT32_MAX : (lua_Integer)1 << 53;
   if (!whole || lua_type(L, SLOT(o)) != LUA_TNUMBER || n < least || n > most)
-    bind_raise(L, "%s: %s must be a whole number from %lld on, got %s", what, option_names[o],
+    bind_raise(L, "%s: %s must be a whole number from %lld on, got %s", what, vu_option_names[o],
                (long long)least, luaL_tolstring(L, SLOT(o), NULL));
   return n;
 }
@@ -236,7 +179,7 @@ static MAY_RAISE int64_t count_option(lua_State *L, const struct http_op *op, en
 static MAY_RAISE bool flag_option(lua_State *L, const struct http_op *op, enum option o,
                                   const char *what) {
   if (given(op, o) && lua_type(L, SLOT(o)) != LUA_TBOOLEAN)
-    bind_raise(L, "%s: %s must be true or false, got %s", what, option_names[o],
+    bind_raise(L, "%s: %s must be true or false, got %s", what, vu_option_names[o],
                luaL_typename(L, SLOT(o)));
   return lua_toboolean(L, SLOT(o));
 }
@@ -290,7 +233,7 @@ static MAY_RAISE void read_api(lua_State *L, struct http_op *op, const char *wha
     static const char *const known[] = {"chat", "completions", "responses"};
     const char *near = err_nearest(word, known, ARRAY_LEN(known));
     bind_raise(L, "%s: %s = '%s' is none of chat, completions, responses%s%s%s", what,
-               option_names[o], word, near ? " (did you mean '" : "", near ? near : "",
+               vu_option_names[o], word, near ? " (did you mean '" : "", near ? near : "",
                near ? "'?)" : "");
   }
 }

@@ -42,6 +42,18 @@ struct http_target {
   struct full_line *full_line; /* curl_multi.c's */
 };
 
+/* A reply's head and what it was read as, for those that begin with the same bytes. */
+#define HEAD_MEMO_BYTES 400
+
+struct head_memo {
+  char bytes[HEAD_MEMO_BYTES], headers[HEAD_MEMO_BYTES];
+  size_t len, headers_len; /* 0: none */
+  size_t counted;          /* for http_exchange_count_head */
+  size_t length;           /* of the body */
+  int status, n_listed;
+  struct http_header listed[HTTP_HEADERS_LISTED];
+};
+
 struct http_client {
   struct http_client_options options;
   struct loop *loop;
@@ -52,6 +64,7 @@ struct http_client {
   struct curl_fds *curl_fds;        /* curl_loop.c's */
   int stamps_fd;                    /* kstamp_begin's; −1: none */
   struct http_client_stats stats;
+  struct head_memo head; /* h1_parse.c's */
 };
 
 /* Which transport a request travels with. */

@@ -14,6 +14,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "net/client.h"
+
 static int on_message_begin(llhttp_t *llhttp) {
   struct h1_parser *p = llhttp->data;
   p->interim = p->in_body = false;
@@ -266,13 +268,52 @@ static int plain_head(struct plain_reply *r, struct http_request *request) {
   return (size_t)(r->end - r->cur) >= r->length ? status : 0;
 }
 
+/* Replies of one server mostly have the same head, byte for byte: read once. */
+static int known_head(struct plain_reply *r, struct http_exchange *x) {
+  const struct head_memo *m = &x->client->head;
+  struct http_request *request = x->request;
+  if (!m->len || (size_t)(r->end - r->cur) < m->len + m->length ||
+      memcmp(r->cur, m->bytes, m->len) != 0 ||
+      buf_add(&request->response_headers, m->headers, m->headers_len))
+    return 0;
+  memcpy(request->listed, m->listed, (size_t)m->n_listed * sizeof *m->listed);
+  r->cur += m->len;
+  r->counted = m->counted;
+  r->length = m->length;
+  r->n = m->n_listed;
+  return m->status;
+}
+
+static void remember_head(const struct plain_reply *r, const char *bytes, int status,
+                          const struct http_exchange *x) {
+  struct head_memo *m = &x->client->head;
+  const struct buf *headers = &x->request->response_headers;
+  size_t len = (size_t)(r->cur - bytes);
+  m->len = 0;
+  if (len > sizeof m->bytes || headers->len > sizeof m->headers || r->n > HTTP_HEADERS_LISTED)
+    return;
+  memcpy(m->bytes, bytes, len);
+  memcpy(m->headers, headers->data, headers->len);
+  memcpy(m->listed, x->request->listed, (size_t)r->n * sizeof *m->listed);
+  m->len = len;
+  m->headers_len = headers->len;
+  m->counted = r->counted;
+  m->length = r->length;
+  m->status = status;
+  m->n_listed = r->n;
+}
+
 /* The whole reply, if it is such a one; else false, and nothing has been reported. */
 static bool read_plain(struct h1_parser *p, const char *bytes, size_t len,
                        const struct http_read *read, size_t *used, enum h1_verdict *verdict) {
   struct http_exchange *x = p->x;
   struct plain_reply r = {.cur = bytes, .end = bytes + len};
+  if (p->head_request)
+    return false;
   http_exchange_head(x);
-  int status = p->head_request ? 0 : plain_head(&r, x->request);
+  int status = known_head(&r, x);
+  if (!status && (status = plain_head(&r, x->request)))
+    remember_head(&r, bytes, status, x);
   if (!status)
     return false;
   int rc = http_exchange_count_head(x, r.counted);

@@ -79,6 +79,7 @@ struct state {
   uint32_t users;               /* live virtual users, children included */
   const struct shared *setup;   /* what setup returned; NULL = nil */
   const void *vu_type;          /* the users' metatable, as lua_topointer sees it */
+  void *memory, *scratch;       /* the binding's, found faster here than in the registry; or NULL */
   bool has_setup, has_teardown; /* the plan has such a function */
   bool loading;
   int load_line;            /* of the script's own code, while it loads; else 0 */
