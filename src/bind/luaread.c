@@ -383,7 +383,7 @@ static bool read_field(struct reader *r, struct entries *e) {
     if (len && (size_t)(r->end - r->cur) >= len + 2 && r->cur[len + 1] == '"' &&
         memcmp(r->cur + 1, bytes, len) == 0) {
       r->cur += len + 2;
-      lua_rawgeti(r->L, r->kept, MEMORY_STRINGS * MEMORY_SLOTS + (lua_Integer)*guess);
+      lua_rawgeti(r->L, r->kept, (lua_Integer)MEMORY_STRINGS * MEMORY_SLOTS + *guess);
       return true;
     }
   }

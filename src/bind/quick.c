@@ -60,34 +60,39 @@ static char *convert(lua_State *L, char how, int arg, char *to, size_t room) {
   return to + len;
 }
 
-int bind_quick_format(lua_State *L) {
-  char out[QUICK_MAX], *to = out, *end = out + sizeof out;
-  size_t len = 0;
-  const char *p = lua_type(L, 1) == LUA_TSTRING ? lua_tolstring(L, 1, &len) : NULL;
-  const char *stop = p ? p + len : NULL;
-  bool plain = p != NULL;
+/* The text of format p up to `stop`: its length in `out`; −1: it is Lua's. */
+static int format_plain(lua_State *L, const char *p, const char *stop, char *out) {
+  char *to = out, *end = out + QUICK_MAX;
   int arg = 1;
-  for (; plain && p < stop; p++) {
-    if (to == end) {
-      plain = false;
-    } else if (*p != '%') {
+  for (; p < stop; p++) {
+    bool converts = *p == '%';
+    if (to == end || (converts && ++p == stop))
+      return -1;
+    if (!converts || *p == '%') {
       *to++ = *p;
-    } else if (++p == stop) {
-      plain = false;
-    } else if (*p == '%') {
-      *to++ = '%';
-    } else if (*p == 'd' || *p == 's') {
-      char *behind = convert(L, *p, ++arg, to, (size_t)(end - to));
-      plain = behind != NULL;
-      to = behind ? behind : to;
-    } else {
-      plain = false;
+      continue;
+    }
+    if (*p != 'd' && *p != 's')
+      return -1;
+    to = convert(L, *p, ++arg, to, (size_t)(end - to));
+    if (!to)
+      return -1;
+  }
+  return (int)(to - out);
+}
+
+int bind_quick_format(lua_State *L) {
+  char out[QUICK_MAX];
+  size_t len;
+  if (lua_type(L, 1) == LUA_TSTRING) {
+    const char *p = lua_tolstring(L, 1, &len);
+    int n = format_plain(L, p, p + len, out);
+    if (n >= 0) {
+      lua_pushlstring(L, out, (size_t)n);
+      return 1;
     }
   }
-  if (!plain)
-    return bind_timed(L);
-  lua_pushlstring(L, out, (size_t)(to - out));
-  return 1;
+  return bind_timed(L);
 }
 
 int bind_quick_tostring(lua_State *L) {

@@ -124,7 +124,7 @@ const char *http_response_header(const struct http_request *r, const char *name,
   const char *p = r->response_headers.data;
   const char *end = p ? p + r->response_headers.len : NULL;
   size_t n = strlen(name);
-  for (int i = 0; i < r->n_listed; i++) {
+  for (int i = 0; p && i < r->n_listed; i++) {
     const struct http_header *h = &r->listed[i];
     if (h->name_len == n && memcmp(p + h->name_at, name, n) == 0) {
       *len = h->value_len;
