@@ -54,7 +54,8 @@ function probe.models(e)
   local list, data = {}, (probe.object(e, "models") or {}).data
   for _, m in ipairs(type(data) == "table" and data or {}) do
     if type(m) == "table" and is_text(m.id) then
-      list[#list + 1] = { id = m.id, simulated = m.simulated == true, parent = is_text(m.parent) and m.parent
+      list[#list + 1] = { id = m.id, simulated = m.simulated == true,
+        face = is_text(m.face) and m.face or nil, parent = is_text(m.parent) and m.parent
         or nil,
         owned_by = is_text(m.owned_by) and m.owned_by or nil,
         max_model_len = size(m.max_model_len),
@@ -118,7 +119,7 @@ function probe.kind(e)
   local metrics = (reply(e, "metrics") or {}).metrics
   local names = metrics and metrics.names or {}
   if models[1] and models[1].simulated then
-    return "sim", "perigee sim (simulated; it speaks as vLLM does)"
+    return "sim", ("perigee sim (simulated; it speaks as %s does)"):format(models[1].face or "vLLM")
   end
   for _, kind in ipairs(KINDS) do
     if has_metric(names, kind[4]) then

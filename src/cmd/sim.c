@@ -24,6 +24,8 @@ struct sim_options {
   struct genmodel_options text;
   struct options_list sets, faults;
   struct simhost_flags flags;
+  const char *face;
+  double keep_alive_s;
   bool announce, until_eof;
 };
 
@@ -72,6 +74,13 @@ static const struct options_spec specs[] = {
      "write what was received and sent, and when (JSON lines)"},
     {"--seed", "N", OPTIONS_COUNT, offsetof(struct sim_options, seed),
      "what answers and faults are drawn from (default 1)"},
+    {"--face", "NAME", OPTIONS_TEXT, offsetof(struct sim_options, face),
+     "whose HTTP API is played: vllm (default), sglang, tgi, llamacpp, trtllm, ollama; the engine "
+     "behind it stays the same"},
+    {"--sse-keep-alive-interval", "TIME", OPTIONS_SECONDS,
+     offsetof(struct sim_options, keep_alive_s),
+     "a comment in streams after so much silence, as vLLM's option (default: the face's own: tgi "
+     "15s, llamacpp 30s, else none)"},
     {"--enable-request-id-headers", NULL, OPTIONS_FLAG,
      offsetof(struct sim_options, flags.request_id_headers),
      "send the client's X-Request-Id back, as vLLM does with this option"},
@@ -312,10 +321,14 @@ static int run(const struct sim_options *o, struct err *err) {
                                 .truth = o->truth,
                                 .seed = (uint64_t)o->seed,
                                 .flags = o->flags};
+  fo.flags.keep_alive_ns = (uint64_t)(o->keep_alive_s * 1e9);
   struct loop *loop = NULL;
   struct simfleet *fleet = NULL;
   struct handles handles;
-  int rc = check_host(o->host, err);
+  int rc = o->face ? face_find(o->face, &fo.face, err) : 0;
+  if (rc)
+    return err_prefix(err, "--face");
+  rc = check_host(o->host, err);
   if (!rc)
     rc = read_config(o, &fo.config, err);
   if (!rc)

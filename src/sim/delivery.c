@@ -231,6 +231,11 @@ enum delivery_state delivery_event(struct delivery *d, const void *data, size_t 
   return d->shaped ? pump(d) : d->state;
 }
 
+void delivery_comment(struct delivery *d, const char *text) {
+  if (d->state == DELIVERY_OPEN && !d->shaped)
+    httpd_write(d->req, text, strlen(text));
+}
+
 enum delivery_state delivery_finish(struct delivery *d) {
   if (d->state != DELIVERY_OPEN)
     return d->state;

@@ -63,6 +63,10 @@ void delivery_start(struct delivery *d, int status, const char *headers);
  * answer here. Ignored when closing. */
 enum delivery_state delivery_event(struct delivery *d, const void *data, size_t len,
                                    enum truth_kind kind);
+/* A comment of an event stream, which is no event; left out while a fault shapes or ends the
+ * answer.
+ */
+void delivery_comment(struct delivery *d, const char *text);
 /* No more events. */
 enum delivery_state delivery_finish(struct delivery *d);
 /* A whole reply instead of a stream. */

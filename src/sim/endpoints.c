@@ -8,6 +8,7 @@
 #include "sim/delivery.h"
 #include "sim/devapi.h"
 #include "sim/endpoints.h"
+#include "sim/faceapi.h"
 #include "sim/textapi.h"
 #include "text/json.h"
 
@@ -59,8 +60,8 @@ static void get_models(struct simhost *h, struct httpd_request *req, struct answ
   uint64_t now = (uint64_t)((int64_t)loop_now(h->loop) + loop_realtime_offset(h->loop)) / NS_PER_S;
   buf_puts(&a->body, "{\"object\":\"list\",\"data\":[{\"id\":");
   json_write_string(&a->body, name, strlen(name));
-  buf_printf(&a->body, ",\"object\":\"model\",\"created\":%llu,\"owned_by\":\"vllm\",\"root\":",
-             (unsigned long long)now);
+  buf_printf(&a->body, ",\"object\":\"model\",\"created\":%llu,\"owned_by\":\"%s\",\"root\":",
+             (unsigned long long)now, face_get(h->face)->owned_by);
   json_write_string(&a->body, name, strlen(name));
   buf_printf(&a->body, ",\"parent\":null,\"max_model_len\":%u,\"permission\":[],",
              h->model->max_model_len);
@@ -68,6 +69,8 @@ static void get_models(struct simhost *h, struct httpd_request *req, struct answ
   struct buf text;
   buf_init(&text, BUF_MAX_OWN);
   value_set(&own, "simulated", value_bool(true));
+  if (h->face != FACE_VLLM)
+    value_set(&own, "face", value_cstring(face_get(h->face)->title));
   value_set(&own, "block_size", value_int(h->model->block_size));
   genmodel_describe(h->model, &own);
   json_write(&text, &own);
@@ -162,29 +165,38 @@ static void stored_response(struct simhost *h, struct httpd_request *req, struct
 
 /* ---- dispatch ---- */
 
+enum { ANY = (1 << FACE_KINDS) - 1, VLLM = 1 << FACE_VLLM, SGLANG = 1 << FACE_SGLANG };
+
 static const struct endpoint {
   const char *method, *path;
   endpoint_fn *fn;
+  unsigned faces; /* bits by enum face_kind: who has it */
 } endpoints[] = {
-    {"POST", "/v1/chat/completions", NULL}, /* generation.c */
-    {"POST", "/v1/completions", NULL},
-    {"POST", "/v1/responses", NULL},
-    {"GET", "/v1/models", get_models},
-    {"GET", "/health", get_health},
-    {"GET", "/ping", get_health},
-    {"GET", "/version", get_version},
-    {"GET", "/metrics", get_metrics},
-    {"POST", "/tokenize", post_tokenize},
-    {"POST", "/detokenize", post_detokenize},
-    {"POST", "/v1/chat/completions/render", post_render_chat},
-    {"POST", "/v1/completions/render", post_render_completion},
-    {"GET", "/load", devapi_load},
-    {"POST", "/reset_prefix_cache", devapi_reset_prefix},
-    {"POST", "/reset_mm_cache", devapi_nothing},
-    {"POST", "/reset_encoder_cache", devapi_nothing},
-    {"POST", "/sleep", devapi_sleep},
-    {"POST", "/wake_up", devapi_wake_up},
-    {"GET", "/is_sleeping", devapi_is_sleeping},
+    {"POST", "/v1/chat/completions", NULL, ANY}, /* generation.c */
+    {"POST", "/v1/completions", NULL, ANY},
+    {"POST", "/v1/responses", NULL, VLLM},
+    {"GET", "/v1/models", get_models, ANY},
+    {"GET", "/health", get_health, ANY & ~(1u << FACE_OLLAMA)},
+    {"GET", "/health_generate", get_health, SGLANG},
+    {"GET", "/ping", get_health, VLLM},
+    {"GET", "/version", get_version, VLLM | 1 << FACE_TRTLLM},
+    {"GET", "/metrics", get_metrics, VLLM | SGLANG},
+    {"POST", "/tokenize", post_tokenize, VLLM | SGLANG},
+    {"POST", "/tokenize", faceapi_tokenize, 1 << FACE_LLAMACPP},
+    {"POST", "/detokenize", post_detokenize, VLLM | SGLANG},
+    {"POST", "/v1/chat/completions/render", post_render_chat, VLLM},
+    {"POST", "/v1/completions/render", post_render_completion, VLLM},
+    {"GET", "/load", devapi_load, VLLM},
+    {"POST", "/reset_prefix_cache", devapi_reset_prefix, VLLM},
+    {"POST", "/reset_mm_cache", devapi_nothing, VLLM},
+    {"POST", "/reset_encoder_cache", devapi_nothing, VLLM},
+    {"POST", "/sleep", devapi_sleep, VLLM},
+    {"POST", "/wake_up", devapi_wake_up, VLLM},
+    {"GET", "/is_sleeping", devapi_is_sleeping, VLLM},
+    {"POST", "/flush_cache", faceapi_flush, SGLANG},
+    {"GET", "/get_server_info", faceapi_server_info, SGLANG},
+    {"GET", "/props", faceapi_props, 1 << FACE_LLAMACPP},
+    {"GET", "/info", faceapi_info, 1 << FACE_TGI},
 };
 
 static void make_answer(struct simhost *h, struct httpd_request *req, struct answer *a) {
@@ -193,7 +205,7 @@ static void make_answer(struct simhost *h, struct httpd_request *req, struct ans
   a->status = 200;
   a->content_type = "application/json";
   for (size_t i = 0; i < ARRAY_LEN(endpoints); i++) {
-    if (strcmp(endpoints[i].path, path) != 0)
+    if (strcmp(endpoints[i].path, path) != 0 || !(endpoints[i].faces & 1u << h->face))
       continue;
     if (strcmp(endpoints[i].method, method) != 0) {
       apierror_set(&e, 405, NULL, "Method Not Allowed");
@@ -203,7 +215,7 @@ static void make_answer(struct simhost *h, struct httpd_request *req, struct ans
     }
     return;
   }
-  if (strncmp(path, responses_path, sizeof responses_path - 1) == 0) {
+  if (h->face == FACE_VLLM && strncmp(path, responses_path, sizeof responses_path - 1) == 0) {
     stored_response(h, req, a);
     return;
   }

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "sim/delivery.h"
+#include "sim/face.h"
 #include "sim/reply.h"
 #include "sim/transfer.h"
 
@@ -39,6 +40,7 @@ struct generation {
   uint32_t n_parts, n_done;
   struct delivery delivery;
   struct loop_timer start_timer; /* a stall before the head */
+  struct loop_timer alive_timer; /* the next comment of a face that sends them */
   struct loop_timer queue_timer; /* the profile's overhead before the engine */
   uint64_t number, received_ns;
   char id[ID_MAX];
@@ -140,6 +142,7 @@ static void settle(struct generation *x) {
   *(x->prev ? &x->prev->next : &h->open) = x->next;
   loop_timer_clear(h->loop, &x->start_timer);
   loop_timer_clear(h->loop, &x->queue_timer);
+  loop_timer_clear(h->loop, &x->alive_timer);
   delivery_free(&x->delivery);
   if (x->has_gen) {
     reply_free(&x->reply);
@@ -199,6 +202,24 @@ static void on_delivery_over(struct delivery *d) {
 
 /* ---- output ---- */
 
+static uint64_t keep_alive_ns(const struct simhost *h) {
+  return h->flags.keep_alive_ns ? h->flags.keep_alive_ns : face_get(h->face)->keep_alive_ns;
+}
+
+/* From now on so much silence is too much. */
+static void stay_alive(struct generation *x) {
+  uint64_t ns = keep_alive_ns(x->host);
+  loop_timer_clear(x->host->loop, &x->alive_timer);
+  if (ns && x->delivery.state == DELIVERY_OPEN)
+    loop_timer_set(x->host->loop, &x->alive_timer, loop_now(x->host->loop) + ns);
+}
+
+static void on_silence(struct loop_timer *t) {
+  struct generation *x = CONTAINER_OF(t, struct generation, alive_timer);
+  delivery_comment(&x->delivery, x->host->face == FACE_VLLM ? ": keep-alive\n\n" : ":\n\n");
+  stay_alive(x);
+}
+
 /* Hands on what is in the host's list of events; false when the answer ended by one of them. */
 static bool push(struct generation *x) {
   struct events *ev = &x->host->events;
@@ -208,12 +229,19 @@ static bool push(struct generation *x) {
     const char *data = events_at(ev, i, &len);
     s = delivery_event(&x->delivery, data, len, ev->marks[i].kind);
   }
+  if (ev->n)
+    stay_alive(x);
   events_reset(ev);
   return s == DELIVERY_OPEN;
 }
 
 static struct reply_facts facts_of(const struct generation *x) {
   struct reply_facts f = {.cached = cached_of(x)};
+  const struct replica_seq *seq = x->n_parts ? &x->parts[0].seq : NULL;
+  if (seq && seq->first_ns) {
+    f.prefill_ns = seq->first_ns - seq->scheduled_ns;
+    f.decode_ns = seq->last_ns - seq->first_ns;
+  }
   for (uint32_t i = 0; i < x->n_parts; i++)
     f.completion += x->parts[i].seq.engine.num_output;
   return f;
@@ -361,7 +389,7 @@ static void refuse(struct generation *x, const struct apierror *e) {
   char head[HEAD_MAX];
   struct buf *b = &x->host->scratch;
   make_head(x, "application/json", head);
-  apierror_write(e, b);
+  face_refusal(x->host->face, e, b);
   x->finish = "refused";
   delivery_whole(&x->delivery, e->status, head, b->data, b->len);
   buf_reset(b);
@@ -437,7 +465,15 @@ static void begin_reply(struct generation *x) {
   make_id(x);
   if (h->flags.force_usage)
     x->gen.include_usage = true;
-  struct reply_options o = {.form = apis[x->gen.api].form,
+  const struct reply_form *own = apis[x->gen.api].form;
+  if (x->gen.api != GEN_RESPONSES)
+    own = face_get(h->face)->form;
+  if (h->face != FACE_VLLM) {
+    char id[ID_MAX];
+    face_id(h->face, x->id, id, sizeof id);
+    memcpy(x->id, id, sizeof id);
+  }
+  struct reply_options o = {.form = own,
                             .ask = &x->ask,
                             .model = h->model->name,
                             .id = x->id,
@@ -469,6 +505,7 @@ static void start(struct generation *x) {
   if (x->gen.stream) {
     make_head(x, "text/event-stream; charset=utf-8", head);
     delivery_start(&x->delivery, 200, head);
+    stay_alive(x);
   }
   if (x->gen.stream && x->reply.o.form->begin) {
     x->reply.o.form->begin(&x->reply, &h->events);
@@ -515,6 +552,7 @@ void generation_begin(struct simhost *h, struct httpd_request *req, enum gen_api
   h->open = x;
   loop_timer_init(&x->start_timer, on_start_due);
   loop_timer_init(&x->queue_timer, on_queue_due);
+  loop_timer_init(&x->alive_timer, on_silence);
 
   struct fault_plan plan;
   faults_decide(&h->faults, x->path, x->number, &plan);

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "text/json.h"
+#include "sim/meterpage.h"
+#include "sim/meters_sglang.h"
 
 static const double ttft_edges[] = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
                                     1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
@@ -18,15 +19,9 @@ static const double iteration_edges[] = {1,   8,    16,   32,   64,   128,  256,
 
 static const double n_edges[] = {1, 2, 5, 10, 20};
 
-struct hist_spec {
-  const char *name, *help;
-  const double *edges; /* NULL = the 1-2-5 series */
-  uint32_t n;
-};
-
 #define EDGES(a) a, ARRAY_LEN(a)
 
-static const struct hist_spec hist_specs[METER_HISTS] = {
+static const struct meter_spec hist_specs[METER_HISTS] = {
     [METER_TTFT] = {"vllm:time_to_first_token_seconds", "Arrival to first token, seconds.",
                     EDGES(ttft_edges)},
     [METER_ITL] = {"vllm:inter_token_latency_seconds", "Time between output tokens, seconds.",
@@ -74,14 +69,16 @@ static double *series(uint32_t longest, uint32_t *n) {
     }
 }
 
-void meters_init(struct meters *m, uint32_t max_model_len, double created_s) {
-  *m = (struct meters){.created_s = created_s};
+void meters_init(struct meters *m, enum meters_style style, uint32_t max_model_len,
+                 double created_s) {
+  *m = (struct meters){.style = style, .created_s = created_s};
   uint32_t n;
   m->length_edges = series(max_model_len, &n);
   for (int i = 0; i < METER_HISTS; i++) {
-    bool fixed = hist_specs[i].edges != NULL;
-    m->edges[i].edges = fixed ? hist_specs[i].edges : m->length_edges;
-    m->edges[i].n = fixed ? hist_specs[i].n : n;
+    const struct meter_spec *own = style == METERS_SGLANG ? meters_sglang_spec(i) : NULL;
+    const struct meter_spec *spec = own ? own : &hist_specs[i];
+    m->edges[i].edges = spec->edges ? spec->edges : m->length_edges;
+    m->edges[i].n = spec->edges ? spec->n : n;
     m->hists[i].buckets = mem_calloc(m->edges[i].n + 1u, sizeof *m->hists[i].buckets);
   }
 }
@@ -111,101 +108,8 @@ void meters_observe(struct meters *m, enum meter_hist which, double value) {
 
 /* ---- text ---- */
 
-/* A float as prometheus_client prints it: Python's repr, with an exponent from 1e+06 on. */
-static void put_float(struct buf *out, double x) {
-  struct buf b;
-  buf_init(&b, BUF_MAX_OWN);
-  json_write_double(&b, x);
-  const char *dot = memchr(b.data, '.', b.len);
-  size_t whole = dot ? (size_t)(dot - b.data) : 0;
-  if (x > 0 && whole > 6 && !memchr(b.data, 'e', b.len)) {
-    struct buf digits;
-    buf_init(&digits, BUF_MAX_OWN);
-    buf_put(&digits, b.data, whole);
-    buf_put(&digits, dot + 1, b.len - whole - 1);
-    size_t len = digits.len;
-    while (len > 1 && digits.data[len - 1] == '0')
-      len--;
-    buf_putc(out, digits.data[0]);
-    if (len > 1) {
-      buf_putc(out, '.');
-      buf_put(out, digits.data + 1, len - 1);
-    }
-    buf_printf(out, "e+%02zu", whole - 1);
-    buf_free(&digits);
-  } else {
-    buf_put(out, b.data, b.len);
-  }
-  buf_free(&b);
-}
-
-struct writer {
-  struct buf *out;
-  struct buf model; /* the model's name with label escapes */
-  double created_s;
-};
-
-static void put_head(struct writer *w, const char *name, const char *suffix, const char *type,
-                     const char *help) {
-  buf_printf(w->out, "# HELP %s%s %s\n# TYPE %s%s %s\n", name, suffix, help, name, suffix, type);
-}
-
-/* One sample. `before` and `after` are labels that sort before and after model_name, with commas.
- */
-static void put_sample(struct writer *w, const char *name, const char *suffix, const char *before,
-                       const char *after, double x) {
-  buf_printf(w->out, "%s%s{engine=\"0\",%smodel_name=\"%s\"%s} ", name, suffix, before,
-             w->model.data, after);
-  put_float(w->out, x);
-  buf_putc(w->out, '\n');
-}
-
-static void put_gauge(struct writer *w, const char *name, const char *help, double x) {
-  put_head(w, name, "", "gauge", help);
-  put_sample(w, name, "", "", "", x);
-}
-
-/* A counter with one label set per entry of `labels` (name and value pairs ready made). */
-static void put_counters(struct writer *w, const char *name, const char *help,
-                         const char *const *before, const char *const *after, const uint64_t *x,
-                         size_t n) {
-  put_head(w, name, "_total", "counter", help);
-  for (size_t i = 0; i < n; i++)
-    put_sample(w, name, "_total", before ? before[i] : "", after ? after[i] : "", (double)x[i]);
-  put_head(w, name, "_created", "gauge", help);
-  for (size_t i = 0; i < n; i++)
-    put_sample(w, name, "_created", before ? before[i] : "", after ? after[i] : "", w->created_s);
-}
-
-static void put_counter(struct writer *w, const char *name, const char *help, uint64_t x) {
-  put_counters(w, name, help, NULL, NULL, &x, 1);
-}
-
-static void put_hist(struct writer *w, const struct hist_spec *spec, const struct meter_edges *e,
-                     const struct meter_counts *h) {
-  put_head(w, spec->name, "", "histogram", spec->help);
-  uint64_t total = 0;
-  for (uint32_t i = 0; i <= e->n; i++) {
-    struct buf le;
-    buf_init(&le, BUF_MAX_OWN);
-    buf_puts(&le, "le=\"");
-    if (i < e->n)
-      put_float(&le, e->edges[i]);
-    else
-      buf_puts(&le, "+Inf");
-    buf_puts(&le, "\",");
-    total += h->buckets[i];
-    put_sample(w, spec->name, "_bucket", le.data, "", (double)total);
-    buf_free(&le);
-  }
-  put_sample(w, spec->name, "_count", "", "", (double)h->count);
-  put_sample(w, spec->name, "_sum", "", "", h->sum);
-  put_head(w, spec->name, "_created", "gauge", spec->help);
-  put_sample(w, spec->name, "_created", "", "", w->created_s);
-}
-
-static void put_cache_config(struct writer *w, const struct meters_now *now) {
-  put_head(w, "vllm:cache_config_info", "", "gauge", "What the KV cache is made of.");
+static void put_cache_config(struct meterpage *w, const struct meters_now *now) {
+  meterpage_head(w, "vllm:cache_config_info", "", "gauge", "What the KV cache is made of.");
   buf_printf(w->out,
              "vllm:cache_config_info{block_size=\"%u\",cache_dtype=\"auto\","
              "enable_prefix_caching=\"%s\",engine=\"0\",num_gpu_blocks=\"%u\","
@@ -213,85 +117,83 @@ static void put_cache_config(struct writer *w, const struct meters_now *now) {
              now->block_size, now->prefix_caching ? "True" : "False", now->num_blocks);
 }
 
-static void put_gauges(struct writer *w, const struct meters_now *now) {
+static void put_gauges(struct meterpage *w, const struct meters_now *now) {
   static const char *const reasons[] = {",reason=\"capacity\"", ",reason=\"deferred\""};
   static const char *const states[] = {",sleep_state=\"awake\"",
                                        ",sleep_state=\"weights_offloaded\"",
                                        ",sleep_state=\"discard_all\""};
   static const char by_reason[] = "vllm:num_requests_waiting_by_reason";
   static const char sleep[] = "vllm:engine_sleep_state";
-  put_gauge(w, "vllm:num_requests_running", "Requests that run, as of the last step.",
-            now->running);
-  put_gauge(w, "vllm:num_requests_waiting", "Requests that wait, as of the last step.",
-            now->waiting);
+  meterpage_gauge(w, "vllm:num_requests_running", "Requests that run, as of the last step.",
+                  now->running);
+  meterpage_gauge(w, "vllm:num_requests_waiting", "Requests that wait, as of the last step.",
+                  now->waiting);
   const uint64_t waiting[] = {now->waiting - now->loading, now->loading};
-  put_head(w, by_reason, "", "gauge",
-           "Requests that wait: for blocks, slots or budget; for KV to be loaded.");
+  meterpage_head(w, by_reason, "", "gauge",
+                 "Requests that wait: for blocks, slots or budget; for KV to be loaded.");
   for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
-    put_sample(w, by_reason, "", "", reasons[i], (double)waiting[i]);
-  put_head(w, sleep, "", "gauge", "1 for the state that the engine is in.");
+    meterpage_sample(w, by_reason, "", "", reasons[i], (double)waiting[i]);
+  meterpage_head(w, sleep, "", "gauge", "1 for the state that the engine is in.");
   for (int i = 0; i < (int)ARRAY_LEN(states); i++)
-    put_sample(w, sleep, "", "", states[i], i == now->asleep);
-  put_gauge(w, "vllm:kv_cache_usage_perc", "Part of the KV blocks in use, 0 to 1.", now->kv_usage);
+    meterpage_sample(w, sleep, "", "", states[i], i == now->asleep);
+  meterpage_gauge(w, "vllm:kv_cache_usage_perc", "Part of the KV blocks in use, 0 to 1.",
+                  now->kv_usage);
   put_cache_config(w, now);
 }
 
-static void put_caches(struct writer *w, const struct meters_now *now) {
-  put_counter(w, "vllm:prefix_cache_queries", "Prompt tokens looked up in the prefix cache.",
-              now->prefix_queries);
-  put_counter(w, "vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache.",
-              now->prefix_hits);
-  put_counter(w, "vllm:external_prefix_cache_queries",
-              "Prompt tokens looked up behind the prefix cache.", now->external_queries);
-  put_counter(w, "vllm:external_prefix_cache_hits", "Prompt tokens loaded from behind it.",
-              now->external_hits);
-  put_counter(w, "vllm:mm_cache_queries", "Images and the like looked up.", 0);
-  put_counter(w, "vllm:mm_cache_hits", "Images and the like found.", 0);
+static void put_caches(struct meterpage *w, const struct meters_now *now) {
+  meterpage_counter(w, "vllm:prefix_cache_queries", "Prompt tokens looked up in the prefix cache.",
+                    now->prefix_queries);
+  meterpage_counter(w, "vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache.",
+                    now->prefix_hits);
+  meterpage_counter(w, "vllm:external_prefix_cache_queries",
+                    "Prompt tokens looked up behind the prefix cache.", now->external_queries);
+  meterpage_counter(w, "vllm:external_prefix_cache_hits", "Prompt tokens loaded from behind it.",
+                    now->external_hits);
+  meterpage_counter(w, "vllm:mm_cache_queries", "Images and the like looked up.", 0);
+  meterpage_counter(w, "vllm:mm_cache_hits", "Images and the like found.", 0);
 }
 
-static void put_tokens(struct writer *w, const struct meters *m, const struct meters_now *now) {
+static void put_tokens(struct meterpage *w, const struct meters *m, const struct meters_now *now) {
   static const char *const sources[] = {",source=\"local_compute\"", ",source=\"local_cache_hit\"",
                                         ",source=\"external_kv_transfer\""};
-  put_counter(w, "vllm:num_preemptions", "Preempted requests.", now->preemptions);
-  put_counter(w, "vllm:corrupted_requests", "Requests whose logits had NaNs.", 0);
-  put_counter(w, "vllm:prompt_tokens", "Prompt tokens of requests with a first token.",
-              m->prompt_tokens);
+  meterpage_counter(w, "vllm:num_preemptions", "Preempted requests.", now->preemptions);
+  meterpage_counter(w, "vllm:corrupted_requests", "Requests whose logits had NaNs.", 0);
+  meterpage_counter(w, "vllm:prompt_tokens", "Prompt tokens of requests with a first token.",
+                    m->prompt_tokens);
   const uint64_t by_source[] = {m->prompt_tokens - m->cached_tokens,
                                 m->cached_tokens - m->external_tokens, m->external_tokens};
-  put_counters(w, "vllm:prompt_tokens_by_source", "Prompt tokens by where their KV came from.",
-               NULL, sources, by_source, ARRAY_LEN(by_source));
-  put_counter(w, "vllm:prompt_tokens_cached", "Prompt tokens that were not computed.",
-              m->cached_tokens);
-  put_counter(w, "vllm:prompt_tokens_recomputed",
-              "Prompt tokens computed although their KV had been loaded.", now->recomputed);
-  put_counter(w, "vllm:generation_tokens", "Output tokens.", m->generation_tokens);
+  meterpage_counters(w, "vllm:prompt_tokens_by_source",
+                     "Prompt tokens by where their KV came from.", NULL, sources, by_source,
+                     ARRAY_LEN(by_source));
+  meterpage_counter(w, "vllm:prompt_tokens_cached", "Prompt tokens that were not computed.",
+                    m->cached_tokens);
+  meterpage_counter(w, "vllm:prompt_tokens_recomputed",
+                    "Prompt tokens computed although their KV had been loaded.", now->recomputed);
+  meterpage_counter(w, "vllm:generation_tokens", "Output tokens.", m->generation_tokens);
 }
 
-static void put_engine(struct writer *w, const struct meters *m, const struct meters_now *now) {
+static void put_engine(struct meterpage *w, const struct meters *m, const struct meters_now *now) {
   static const char *const reasons[METER_FINISHES] = {
       "finished_reason=\"stop\",", "finished_reason=\"length\",", "finished_reason=\"abort\",",
       "finished_reason=\"error\",", "finished_reason=\"repetition\","};
   put_gauges(w, now);
   put_caches(w, now);
   put_tokens(w, m, now);
-  put_counters(w, "vllm:request_success", "Ended requests by reason.", reasons, NULL, m->finished,
-               METER_FINISHES);
+  meterpage_counters(w, "vllm:request_success", "Ended requests by reason.", reasons, NULL,
+                     m->finished, METER_FINISHES);
 }
 
 void meters_write(const struct meters *m, const struct meters_now *now, struct buf *out) {
-  struct writer w = {.out = out, .created_s = m->created_s};
-  buf_init(&w.model, BUF_MAX_OWN);
-  buf_puts(&w.model, "");
-  for (const char *p = now->model; *p; p++) {
-    if (*p == '\\' || *p == '"')
-      buf_putc(&w.model, '\\');
-    if (*p == '\n')
-      buf_puts(&w.model, "\\n");
-    else
-      buf_putc(&w.model, *p);
+  struct meterpage w;
+  meterpage_init(&w, now->model, m->created_s, out);
+  if (m->style == METERS_SGLANG) {
+    meters_write_sglang(m, now, &w);
+  } else {
+    w.lead = "engine=\"0\",";
+    put_engine(&w, m, now);
+    for (int i = 0; i < METER_HISTS; i++)
+      meterpage_hist(&w, &hist_specs[i], &m->edges[i], &m->hists[i]);
   }
-  put_engine(&w, m, now);
-  for (int i = 0; i < METER_HISTS; i++)
-    put_hist(&w, &hist_specs[i], &m->edges[i], &m->hists[i]);
-  buf_free(&w.model);
+  meterpage_free(&w);
 }

@@ -38,6 +38,15 @@ enum meter_finish {
   METER_FINISHES
 };
 
+/* Whose page it is. */
+enum meters_style { METERS_VLLM, METERS_SGLANG };
+
+struct meter_spec {
+  const char *name, *help;
+  const double *edges; /* NULL = the 1-2-5 series up to max_model_len */
+  uint32_t n;
+};
+
 struct meter_edges {
   const double *edges;
   uint32_t n;
@@ -50,6 +59,7 @@ struct meter_counts {
 };
 
 struct meters {
+  enum meters_style style;
   struct meter_edges edges[METER_HISTS];
   struct meter_counts hists[METER_HISTS];
   double *length_edges; /* the 1-2-5 series up to max_model_len */
@@ -60,7 +70,8 @@ struct meters {
 };
 
 /* `created_s` is Unix time in seconds. */
-void meters_init(struct meters *m, uint32_t max_model_len, double created_s);
+void meters_init(struct meters *m, enum meters_style style, uint32_t max_model_len,
+                 double created_s);
 void meters_free(struct meters *m);
 void meters_observe(struct meters *m, enum meter_hist which, double value);
 

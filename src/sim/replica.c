@@ -25,8 +25,8 @@ struct replica {
 };
 
 struct replica *replica_new(const struct engine_config *config,
-                            const struct steptime_profile *profile, double created_s,
-                            struct err *err) {
+                            const struct steptime_profile *profile, enum meters_style style,
+                            double created_s, struct err *err) {
   struct engine *engine = engine_new(config, err);
   if (!engine)
     return NULL;
@@ -34,7 +34,7 @@ struct replica *replica_new(const struct engine_config *config,
   r->engine = engine;
   r->config = *config;
   r->profile = *profile;
-  meters_init(&r->meters, config->max_model_len, created_s);
+  meters_init(&r->meters, style, config->max_model_len, created_s);
   return r;
 }
 
@@ -215,6 +215,10 @@ bool replica_in_step(const struct replica *r) {
 }
 
 /* ---- what it shows ---- */
+
+const struct engine_config *replica_config(const struct replica *r) {
+  return &r->config;
+}
 
 struct engine *replica_engine(struct replica *r) {
   return r->engine;

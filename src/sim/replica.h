@@ -31,10 +31,11 @@ struct replica_seq {
   bool in_step, gone;         /* the replica's own */
 };
 
-/* NULL with ERR_INVALID when the engine cannot work so. `created_s`: Unix time, for the metrics. */
+/* NULL with ERR_INVALID when the engine cannot work so. `style`: of its metrics. `created_s`: Unix
+ * time, for the metrics. */
 struct replica *replica_new(const struct engine_config *config,
-                            const struct steptime_profile *profile, double created_s,
-                            struct err *err);
+                            const struct steptime_profile *profile, enum meters_style style,
+                            double created_s, struct err *err);
 /* Requests that are still in are forgotten: end them first. */
 void replica_delete(struct replica *r);
 
@@ -64,6 +65,7 @@ bool replica_release_hold(struct replica *r, uint64_t hold_id);
 
 /* For /metrics and the admin port. */
 struct engine *replica_engine(struct replica *r);
+const struct engine_config *replica_config(const struct replica *r);
 struct replica_state { /* what /metrics says and the replica does not know */
   const char *model;
   int asleep; /* the level; 0 = awake */

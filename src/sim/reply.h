@@ -13,14 +13,16 @@ struct reply;
 
 /* What the engine did for the request, as far as it is known when an event is made. */
 struct reply_facts {
-  uint32_t cached;     /* prompt tokens that were not computed */
-  uint32_t completion; /* tokens sampled, of all choices */
+  uint32_t cached;                /* prompt tokens that were not computed */
+  uint32_t completion;            /* tokens sampled, of all choices */
+  uint64_t prefill_ns, decode_ns; /* of the first choice: to its first token, from there on */
 };
 
 /* One server's form. Functions append whole events to `out`; each may be called when it has nothing
  * to say. In this order: begin, first, tokens…, end. */
 struct reply_form {
   const char *name;
+  int kind; /* enum face_kind */
   /* The request was accepted; NULL: nothing is said then. */
   void (*begin)(struct reply *r, struct events *out);
   /* The engine's first output for any choice is there; its tokens follow. NULL: nothing. */
@@ -38,6 +40,7 @@ struct reply_form {
 };
 
 extern const struct reply_form reply_vllm, reply_responses;
+extern const struct reply_form reply_sglang, reply_tgi, reply_llamacpp, reply_trtllm, reply_ollama;
 
 /* Which item of a Responses stream is open. */
 enum reply_item { REPLY_NONE, REPLY_REASONING, REPLY_MESSAGE, REPLY_CALL };

@@ -36,6 +36,7 @@ static int start_hosts(struct simfleet *f, const struct simfleet_options *o, str
         .profile = &f->config.time,
         .truth = f->truth,
         .seed = f->seed + i * UINT64_C(0xd1342543de82ef95),
+        .face = o->face,
         .flags = o->flags,
         .find = find_engine,
         .user = f,
@@ -67,6 +68,7 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   if (f->config.shared_chunks)
     f->config.engine.tiers.shared = f->shared = tierstore_new(f->config.shared_chunks);
   f->seed = o->seed;
+  f->face = o->face;
   f->model_name = mem_strdup(o->model ? o->model : "sim-model");
   f->model = (struct genmodel){.name = f->model_name,
                                .max_model_len = f->config.engine.max_model_len,
@@ -174,6 +176,7 @@ struct value simfleet_describe(const struct simfleet *f) {
   value_set(admin, "token", value_cstring(admin_token(f->admin)));
   value_set(&v, "model", value_cstring(f->model.name));
   value_set(&v, "profile", value_cstring(f->config.time.name));
+  value_set(&v, "face", value_cstring(face_get(f->face)->name));
   genmodel_describe(&f->model, &v);
   value_set(&v, "history_repeats", value_bool(!f->model.speech || f->model.speech->repeats));
   value_set(&v, "max_model_len", value_int(f->config.engine.max_model_len));

@@ -22,6 +22,7 @@ struct simfleet_options {
   struct simconfig config;      /* copied */
   const char *truth;            /* path of the truth log; NULL = none */
   uint64_t seed;
+  enum face_kind face;
   struct simhost_flags flags;
 };
 
@@ -31,6 +32,7 @@ struct simfleet {
   struct genmodel model;
   char *model_name;
   uint64_t seed;
+  enum face_kind face;
   struct simhost **hosts;
   size_t n_hosts;
   struct truth *truth;

@@ -18,7 +18,7 @@ static void on_request(void *user, struct httpd_request *req) {
     generation_begin(h, req, GEN_CHAT);
   else if (post && strcmp(path, "/v1/completions") == 0)
     generation_begin(h, req, GEN_COMPLETION);
-  else if (post && strcmp(path, "/v1/responses") == 0)
+  else if (post && strcmp(path, "/v1/responses") == 0 && face_get(h->face)->has_responses)
     generation_begin(h, req, GEN_RESPONSES);
   else
     endpoints_answer(h, req);
@@ -87,6 +87,7 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
   h->truth = o->truth;
   h->seed = o->seed;
   h->flags = o->flags;
+  h->face = o->face;
   h->responses.off = o->flags.no_store;
   transfer_init(h, o->find, o->user);
   h->overhead_ns = o->profile->request_overhead_ns;
@@ -100,7 +101,8 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
   loop_timer_init(&h->refuse_timer, on_refuse_over);
   h->step_task.run = on_step_begin;
   double wall_s = (double)((int64_t)loop_now(loop) + loop_realtime_offset(loop)) / 1e9;
-  h->replica = replica_new(o->engine, o->profile, wall_s, err);
+  h->replica = replica_new(o->engine, o->profile,
+                           o->face == FACE_SGLANG ? METERS_SGLANG : METERS_VLLM, wall_s, err);
   struct httpd_options server = {
       .host = o->host, .port = o->port, .on_request = on_request, .user = h};
   int rc = h->replica ? httpd_listen(loop, &server, &h->server, err) : err->code;

@@ -10,6 +10,7 @@
 
 #include "io/httpd.h"
 #include "sim/events.h"
+#include "sim/face.h"
 #include "sim/faults.h"
 #include "sim/genrequest.h"
 #include "sim/replica.h"
@@ -33,6 +34,7 @@ struct simhost_flags {
   bool request_id_headers; /* --enable-request-id-headers: X-Request-Id is sent back */
   bool force_usage;        /* --enable-force-include-usage: as if every stream asked for it */
   bool no_store;           /* without VLLM_ENABLE_RESPONSES_API_STORE=1: no response is kept */
+  uint64_t keep_alive_ns;  /* --sse-keep-alive-interval; 0 = the face's own */
   bool no_cached;          /* without --enable-prompt-tokens-details: cached_tokens never */
 };
 
@@ -55,6 +57,7 @@ struct simhost {
   uint64_t seed;        /* of response ids */
   uint64_t overhead_ns; /* before a request enters the engine */
   struct generation *open;
+  enum face_kind face;
   struct simhost_flags flags;
   struct buf scratch;   /* a body while it is put together */
   struct buf page;      /* the same of an endpoint, which may make answers to others as well */
@@ -77,6 +80,7 @@ struct simhost_options {
   const struct steptime_profile *profile;
   struct truth *truth; /* borrowed; NULL = none */
   uint64_t seed;
+  enum face_kind face;
   struct simhost_flags flags;
   struct simhost *(*find)(void *user, const char *id); /* see struct transfers; may be NULL */
   void *user;

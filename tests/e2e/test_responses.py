@@ -171,4 +171,5 @@ def test_refusals_and_faults(work):
         eq((read["complete"], read.get("finish_reason")), (False, None))
 
 
-main(globals())
+if __name__ == "__main__":
+    main(globals())

@@ -1,5 +1,6 @@
 /* fuzz_simrequest.c: any bytes as the body of a generation request and as a fault. The first byte
  * chooses. What is accepted must be consistent; what is refused must say why, with a status. */
+#include "sim/face.h"
 #include "sim/faults.h"
 #include "sim/genrequest.h"
 #include "sim/reply.h"
@@ -17,23 +18,25 @@ static void require(bool ok) {
 }
 
 /* Every event is a line of JSON, or the end marker. */
-static void check_events(const struct events *ev) {
+static void check_events(const struct events *ev, size_t mark) {
   struct value v;
   struct err err;
   for (size_t i = 0; i < ev->n; i++) {
     size_t len;
     const char *data = events_at(ev, i, &len);
-    require(len > 8 && memcmp(data, "data: ", 6) == 0 && memcmp(data + len - 2, "\n\n", 2) == 0);
+    require(len > 8 && memcmp(data, "data: ", mark) == 0);
+    require(memcmp(data + len - 2, "\n\n", 2) == 0);
     if (ev->marks[i].kind == TRUTH_DONE)
       continue;
-    require(json_parse(data + 6, len - 6, &v, &err) == 0);
+    require(json_parse(data + mark, len - mark, &v, &err) == 0);
     value_free(&v);
   }
 }
 
-static void check_reply(const struct genrequest *r) {
+static void check_reply(const struct genrequest *r, enum face_kind face) {
   struct reply reply;
-  struct reply_options o = {.form = &reply_vllm, .model = "sim-model", .id = "id", .created_s = 1};
+  struct reply_options o = {
+      .form = face_get(face)->form, .model = "sim-model", .id = "id", .created_s = 1};
   struct reply_facts f = {.cached = 16, .completion = r->choices->output_len};
   struct events ev;
   struct buf out;
@@ -53,7 +56,7 @@ static void check_reply(const struct genrequest *r) {
       o.form->tokens(&reply, i, 1, r->choices[i].output_len, true, &f, &ev);
   }
   o.form->end(&reply, &f, &ev);
-  check_events(&ev);
+  check_events(&ev, face == FACE_TGI ? 5 : 6);
   events_free(&ev);
   buf_free(&out);
   reply_free(&reply);
@@ -83,7 +86,8 @@ static void try_request(enum gen_api api, const char *body, size_t len) {
   require(r.n_choices >= 1 && r.n_choices <= GENREQUEST_MAX_CHOICES && r.n_choices % r.n == 0);
   for (uint32_t i = 0; i < r.n_choices; i++)
     check_choice(&r.choices[i], &model);
-  check_reply(&r);
+  for (int face = 0; face < FACE_KINDS; face++)
+    check_reply(&r, (enum face_kind)face);
   genrequest_free(&r);
 }
 

@@ -30,7 +30,7 @@ static struct buf write_text(const struct meters *m) {
 static void test_gauges_and_counters(void **state) {
   (void)state;
   struct meters m;
-  meters_init(&m, 8192, 1760000000.25);
+  meters_init(&m, METERS_VLLM, 8192, 1760000000.25);
   m.prompt_tokens = 1234567;
   m.cached_tokens = 1000000;
   m.external_tokens = 4000;
@@ -76,7 +76,7 @@ static void test_gauges_and_counters(void **state) {
 static void test_histogram(void **state) {
   (void)state;
   struct meters m;
-  meters_init(&m, 8192, 1);
+  meters_init(&m, METERS_VLLM, 8192, 1);
   meters_observe(&m, METER_TTFT, 0.0005);
   meters_observe(&m, METER_TTFT, 0.001); /* an edge belongs to its bucket */
   meters_observe(&m, METER_TTFT, 0.05);
@@ -100,7 +100,7 @@ static void test_histogram(void **state) {
 static void test_length_edges_end_with_the_context(void **state) {
   (void)state;
   struct meters m;
-  meters_init(&m, 8192, 1);
+  meters_init(&m, METERS_VLLM, 8192, 1);
   meters_observe(&m, METER_PROMPT_TOKENS, 6000);
   const struct meter_edges *e = &m.edges[METER_PROMPT_TOKENS];
   assert_int_equal(e->n, 12);
@@ -115,7 +115,7 @@ static void test_length_edges_end_with_the_context(void **state) {
 static void test_form(void **state) {
   (void)state;
   struct meters m;
-  meters_init(&m, 8192, 1);
+  meters_init(&m, METERS_VLLM, 8192, 1);
   struct buf b = write_text(&m);
   assert_int_equal(b.data[b.len - 1], '\n');
   char *save = NULL;

@@ -44,7 +44,7 @@ static struct replica *make(const char *profile, uint32_t blocks) {
   struct engine_config e = steptime_engine_config(&p);
   e.num_blocks = blocks + 1;
   e.max_model_len = blocks * 16;
-  struct replica *r = replica_new(&e, &p, 1760000000, &err);
+  struct replica *r = replica_new(&e, &p, METERS_VLLM, 1760000000, &err);
   assert_non_null(r);
   return r;
 }
@@ -427,7 +427,7 @@ static void test_bad_configuration(void **state) {
   check_ok(steptime_get("tiny", &p, &err), &err);
   struct engine_config e = steptime_engine_config(&p);
   e.num_blocks = 2;
-  assert_null(replica_new(&e, &p, 0, &err));
+  assert_null(replica_new(&e, &p, METERS_VLLM, 0, &err));
   assert_int_equal(err.code, ERR_INVALID);
   check_has(err.text, "max_model_len");
 }

@@ -1,0 +1,76 @@
+/* face.c: the table of faces, their ids and refusals; see face.h. */
+#include "sim/face.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "sim/babble.h"
+#include "text/json.h"
+
+static const struct face faces[FACE_KINDS] = {
+    [FACE_VLLM] = {"vllm", "vLLM", "vllm", &reply_vllm, true, 0},
+    [FACE_SGLANG] = {"sglang", "SGLang", "sglang", &reply_sglang, false, 0},
+    [FACE_TGI] = {"tgi", "TGI", "tgi", &reply_tgi, false, 15 * NS_PER_S},
+    [FACE_LLAMACPP] = {"llamacpp", "llama.cpp", "llamacpp", &reply_llamacpp, false, 30 * NS_PER_S},
+    [FACE_TRTLLM] = {"trtllm", "TensorRT-LLM", "tensorrt_llm", &reply_trtllm, false, 0},
+    [FACE_OLLAMA] = {"ollama", "Ollama", "library", &reply_ollama, false, 0},
+};
+
+const struct face *face_get(enum face_kind kind) {
+  return &faces[kind];
+}
+
+int face_find(const char *name, enum face_kind *out, struct err *err) {
+  const char *names[FACE_KINDS];
+  for (int i = 0; i < FACE_KINDS; i++) {
+    names[i] = faces[i].name;
+    if (strcmp(faces[i].name, name) == 0) {
+      *out = (enum face_kind)i;
+      return 0;
+    }
+  }
+  const char *near = err_nearest(name, names, FACE_KINDS);
+  return err_set(err, ERR_NOT_FOUND,
+                 "no face \"%.40s\"%s%s%s; there are vllm, sglang, tgi, llamacpp, trtllm, ollama",
+                 name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+}
+
+void face_id(enum face_kind kind, const char *vllm, char *out, size_t size) {
+  uint64_t hash = 0;
+  const char *dash = strchr(vllm, '-');
+  for (const char *p = vllm; *p; p++)
+    hash = babble_mix(hash ^ (unsigned char)*p);
+  if (kind == FACE_SGLANG) /* hex alone */
+    snprintf(out, size, "%s", dash ? dash + 1 : vllm);
+  else if (kind == FACE_TGI)
+    snprintf(out, size, "%s", "");
+  else if (kind == FACE_OLLAMA) /* a small number: they collide */
+    snprintf(out, size, "%.*s%u", dash ? (int)(dash - vllm) + 1 : 0, vllm, (unsigned)(hash % 999));
+  else
+    snprintf(out, size, "%s", vllm);
+}
+
+void face_refusal(enum face_kind kind, const struct apierror *e, struct buf *out) {
+  switch (kind) {
+  case FACE_SGLANG:
+    buf_puts(out, "{\"object\":\"error\",");
+    reply_put_string("message", e->message, out);
+    buf_printf(out, ",\"type\":\"%s\",\"param\":null,\"code\":%d}", apierror_type(e->status),
+               e->status);
+    break;
+  case FACE_TGI:
+    buf_putc(out, '{');
+    reply_put_string("error", e->message, out);
+    buf_puts(out, ",\"error_type\":\"validation\"}");
+    break;
+  case FACE_LLAMACPP:
+    buf_printf(out, "{\"error\":{\"code\":%d,", e->status);
+    reply_put_string("message", e->message, out);
+    buf_printf(out, ",\"type\":\"%s\"}}",
+               e->status >= 500 ? "server_error" : "invalid_request_error");
+    break;
+  default:
+    apierror_write(e, out);
+  }
+}

@@ -1,0 +1,178 @@
+"""`perigee sim --face`: other servers' ways, held against the golden streams, perigee's own reader and the doctor."""
+import json
+import os
+import re
+
+from harness import ROOT, eq, has, main
+from simfleet import fleet
+from test_responses import parse
+
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+MESSAGES = [{"role": "user", "content": "Hello, and some more words, so that there is a block to be found."}]
+# face: golden chat stream, golden completions stream
+GOLDEN = {"sglang": ("09_sglang_chat_explicit_nulls", None), "tgi": ("10_tgi_chat_nospace_keepalive", "11_tgi_completions_empty_finish_reason"),
+          "llamacpp": ("12_llamacpp_chat_timings", None), "trtllm": ("14_trtllm_chat_trailing_space", None),
+          "ollama": ("15_ollama_chat_whole_tool_call", None)}
+TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"properties": {"a": {"type": "integer"}}}}}]
+
+
+def lines(data):
+    """The data lines of a stream as (bytes before the JSON, JSON text, bytes behind it)."""
+    found = []
+    for line in data.decode().split("\n"):
+        m = re.match(r"(data: ?)(\{.*\}|\[DONE\])( *)$", line)
+        if m:
+            found.append(m.groups())
+    return found
+
+
+def shape(x):
+    """Keys in their order, and what kind of thing each holds."""
+    if isinstance(x, dict):
+        # what comes at times only: a prompt's progress when it was asked for, what stopped an answer when something did
+        return [(k, None if k == "matched_stop" else shape(v)) for k, v in x.items()
+                if k not in ("prompt_progress", "tool_calls")]
+    if isinstance(x, list):
+        return [shape(v) for v in x]
+    return type(x).__name__ if not isinstance(x, (int, float)) or isinstance(x, bool) else "number"
+
+
+def shapes(data):
+    """One of each form of event, in order of appearance."""
+    list_ = []
+    for before, text, after in lines(data):
+        form = (before, shape(json.loads(text)) if text != "[DONE]" else text, after)
+        if form not in list_:
+            list_.append(form)
+    return list_
+
+
+def golden(name):
+    with open(os.path.join(ROOT, "tests/data/sse", name + ".txt"), "rb") as f:
+        return f.read()
+
+
+def ask(f, path, **more):
+    body = {"max_tokens": 8, "ignore_eos": True, **more}
+    body.update({"messages": MESSAGES} if path == CHAT else {"prompt": "Say something, anything will do here."})
+    return f.ask(path, body)
+
+
+def test_streams_have_the_golden_forms(work):
+    with fleet(work, "--profile", "instant") as f:
+        want = {p: ask(f, p).json["choices"][0] for p in (CHAT, TEXT)}
+    texts = {CHAT: want[CHAT]["message"]["content"], TEXT: want[TEXT]["text"]}
+    for face, files in GOLDEN.items():
+        with fleet(work, "--profile", "instant", "--face", face) as f:
+            eq(f.announce["face"], face)
+            for path, api, name in ((CHAT, "chat", files[0]), (TEXT, "completions", files[1])):
+                said = ask(f, path, stream=True, stream_options={"include_usage": True})
+                read = parse(work, said.data, api)
+                eq((read["text"], read["complete"], read["finish_reason"]), (texts[path], True, "length"), f"{face} {api}")
+                eq(read["usage"]["completion"], 8, face)
+                if name:
+                    theirs = shapes(golden(name))
+                    for form in shapes(said.data):
+                        assert form in theirs, f"{face} {api}:\n{form}\nis not among\n" + "\n".join(map(str, theirs))
+                whole = ask(f, path).json["choices"][0]
+                eq(whole["message"]["content"] if path == CHAT else whole["text"], texts[path])
+
+
+def test_cached_tokens_by_face(work):
+    for face, states in {"sglang": [0, 1], "tgi": [None, None], "llamacpp": [0, 1], "trtllm": [0, 1], "ollama": [None, None]}.items():
+        with fleet(work, "--profile", "instant", "--face", face) as f:
+            usage = [ask(f, CHAT).json["usage"] for _ in range(2)]
+            hit = (usage[0]["prompt_tokens"] - 1) // 16 * 16
+            got = [(u.get("prompt_tokens_details") or {}).get("cached_tokens") for u in usage]
+            eq(got, [s if s is None else s * hit for s in states], face)
+    with fleet(work, "--profile", "instant", "--face", "sglang", "--no-cached-tokens") as f:
+        eq([ask(f, CHAT).json["usage"]["prompt_tokens_details"] for _ in range(2)], [None, None])
+
+
+def test_tool_calls(work):
+    for face in GOLDEN:
+        with fleet(work, "--profile", "instant", "--face", face) as f:
+            body = {"messages": MESSAGES, "tools": TOOLS, "tool_choice": "required"}
+            whole = f.ask(CHAT, body).json["choices"][0]
+            read = parse(work, f.ask(CHAT, dict(body, stream=True)).data, "chat")
+            function = whole["message"]["tool_calls"][0]["function"]
+            eq((whole["finish_reason"], read["finish_reason"]), ("tool_calls", "tool_calls"), face)
+            eq([(c["name"], c["arguments"]) for c in read["tool_calls"]], [("add", function["arguments"])], face)
+
+
+def test_errors_by_face(work):
+    bodies = {"sglang": ["object", "message", "type", "param", "code"], "tgi": ["error", "error_type"], "llamacpp": ["error"],
+              "trtllm": ["error"], "ollama": ["error"]}
+    for face, keys in bodies.items():
+        with fleet(work, "--profile", "instant", "--face", face) as f:
+            eq(list(f.ask(CHAT, {"messages": MESSAGES, "model": "other"}, 404).json), keys, face)
+            f.ask("/v1/responses", {"input": "x"}, 404)
+        with fleet(work, "--profile", "instant", "--face", face, "--fault", "error after=3") as f:
+            data = ask(f, CHAT, stream=True).data
+            read = parse(work, data, "chat")
+            eq(read["complete"], False, face)
+            kind = (read.get("error") or {}).get("kind")
+            eq(kind, None if face == "tgi" else "in_band", face)  # TGI drops it: the stream just ends
+            eq(b"[DONE]" in data, face in ("sglang", "trtllm", "ollama"), face)
+
+
+def test_keep_alive(work):
+    for face, comment in (("vllm", b": keep-alive\n\n"), ("tgi", b":\n\n")):
+        with fleet(work, "--profile", "fixed", "--set", "ttft=500ms", "--set", "itl=1ms", "--face", face,
+                   "--sse-keep-alive-interval", "100ms") as f:
+            data = ask(f, CHAT, stream=True).data
+            assert data.startswith(comment * 2), data[:200]
+            assert data.count(comment) <= 6, data
+            eq(parse(work, data, "chat")["comments"], data.count(comment))
+
+
+def test_sglang_s_metrics_and_endpoints(work):
+    with fleet(work, "--profile", "instant", "--face", "sglang") as f:
+        usage = [ask(f, CHAT).json["usage"] for _ in range(3)]
+        page = f.metrics()
+        cached = sum(u["prompt_tokens_details"]["cached_tokens"] for u in usage)
+        prompts = sum(u["prompt_tokens"] for u in usage)
+        assert not [name for name in page.types if name.startswith("vllm:")]
+        eq(page.value("sglang:prompt_tokens_total"), prompts)
+        eq(page.value("sglang:generation_tokens_total"), 24)
+        eq(page.value("sglang:num_requests_total"), 3)
+        eq([page.value("sglang:cached_tokens_total", cache_source=s) for s in ("device", "host", "total")], [cached, 0, cached])
+        eq([page.value("sglang:realtime_tokens_total", mode=m) for m in ("prefill_compute", "prefill_cache", "decode")],
+           [prompts - cached, cached, 24])
+        eq(page.value("sglang:cache_config_info", page_size="16"), 1)
+        eq(page.edges("sglang:time_to_first_token_seconds"),
+           [.1, .2, .4, .6, .8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400, float("inf")])
+        eq(page.edges("sglang:e2e_request_latency_seconds")[-5:], [600, 1200, 1800, 2400, float("inf")])
+        eq(page.edges("sglang:inter_token_latency_seconds")[:3], [.002, .004, .006])
+        eq(page.value("sglang:e2e_request_latency_seconds_count"), 3)
+        f.ask("/flush_cache", {})
+        eq(ask(f, CHAT).json["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+        eq(f.ask("/get_server_info").json["page_size"], 16)
+        f.ask("/health_generate")
+        f.ask("/reset_prefix_cache", {}, 404)
+    with fleet(work, "--profile", "instant", "--face", "llamacpp") as f:
+        eq(f.ask("/tokenize", {"content": "Hi"}).json, {"tokens": [72, 105]})
+        eq(f.ask("/props").json["default_generation_settings"]["n_ctx"], f.announce["max_model_len"])
+        f.ask("/metrics", None, 404)
+    with fleet(work, "--profile", "instant", "--face", "tgi") as f:
+        eq(f.ask("/info").json["model_id"], "sim-model")
+
+
+def test_the_doctor_s_view(work):
+    titles = {"sglang": "SGLang", "tgi": "TGI", "llamacpp": "llama.cpp", "trtllm": "TensorRT-LLM", "ollama": "Ollama"}
+    for face, title in titles.items():
+        with fleet(work, "--face", face) as f:
+            result = work.perigee("doctor", f.url, timeout=60)
+            has(result.out, f"it speaks as {title} does", face)
+            has(result.out, "output event", face)
+            eq("prompt tokens for a repeated prompt" in result.out, face in ("sglang", "llamacpp", "trtllm"), result.out)
+
+
+def test_an_unknown_face(work):
+    result = work.perigee("sim", "--face", "sglnag", timeout=20)
+    eq(result.status, 2)
+    has(result.err, 'no face "sglnag" (did you mean sglang?)')
+
+
+if __name__ == "__main__":
+    main(globals())
