@@ -118,6 +118,59 @@ static void every_cut(void **state) {
   }
 }
 
+/* The same head again is known by its bytes: what follows it counts all the same, a head that only
+ * begins so is another one, and HEAD has no body. */
+static void same_head_again(void **state) {
+  (void)state;
+  static const struct {
+    const char *method, *text, *body, *kind;
+    enum h1_verdict verdict;
+    int status;
+    size_t left;
+  } replies_in_turn[] = {
+      {"GET", "HTTP/1.1 200 OK\r\nX-Kind: a\r\nContent-Length: 2\r\n\r\nab", "ab", "a", H1_WHOLE,
+       200, 0},
+      {"GET", "HTTP/1.1 200 OK\r\nX-Kind: a\r\nContent-Length: 2\r\n\r\ncd", "cd", "a", H1_WHOLE,
+       200, 0},
+      {"GET", "HTTP/1.1 200 OK\r\nX-Kind: a\r\nContent-Length: 2\r\n\r\nefgh", "ef", "a", H1_WHOLE,
+       200, 2},
+      {"GET", "HTTP/1.1 200 OK\r\nX-Kind: a\r\nContent-Length: 2\r\n\r\ni", "i", "a", H1_MORE, 200,
+       0},
+      {"GET", "HTTP/1.1 200 OK\r\nX-Kind: a\r\nContent-Length: 2\r\n", "", "a", H1_MORE, 0, 0},
+      {"HEAD", "HTTP/1.1 200 OK\r\nX-Kind: a\r\nContent-Length: 2\r\n\r\nab", "", "a", H1_WHOLE,
+       200, 2},
+      {"GET", "HTTP/1.1 200 OK\r\nX-Kind: b\r\nContent-Length: 3\r\n\r\nabc", "abc", "b", H1_WHOLE,
+       200, 0},
+      {"GET", "HTTP/1.1 200 OK\r\nX-Kind: a\r\nContent-Length: 2\r\n\r\nkl", "kl", "a", H1_WHOLE,
+       200, 0},
+      {"GET", "HTTP/1.1 500 OK\r\nX-Kind: a\r\nContent-Length: 2\r\n\r\nmn", "mn", "a", H1_WHOLE,
+       500, 0},
+      {"GET", "HTTP/1.1 500 OK\r\nX-Kind: a\r\nContent-Length: 2\r\n\r\nop", "op", "a", H1_WHOLE,
+       500, 0},
+  };
+  struct parse p;
+  begin(&p, "GET");
+  for (size_t i = 0; i < ARRAY_LEN(replies_in_turn); i++) {
+    size_t used, len = 0, size = strlen(replies_in_turn[i].text);
+    http_request_cancel(&p.r, SAMPLE_CANCELLED);
+    p.r.method = replies_in_turn[i].method;
+    net_send(&p.net, &p.r);
+    h1_parser_begin(&p.parser, p.fake.x);
+    assert_int_equal(feed(&p, replies_in_turn[i].text, size, &used), replies_in_turn[i].verdict);
+    assert_int_equal(used, size - replies_in_turn[i].left);
+    assert_int_equal(p.r.status, replies_in_turn[i].status);
+    assert_string_equal(p.r.body.data ? p.r.body.data : "", replies_in_turn[i].body);
+    const char *kind = http_response_header(&p.r, "x-kind", &len);
+    assert_non_null(kind);
+    assert_memory_equal(kind, replies_in_turn[i].kind, 1);
+    assert_int_equal(len, 1);
+    const char *length = http_response_header(&p.r, "content-length", &len);
+    assert_int_equal(length != NULL, p.r.status != 0); /* a line may go on in the next one */
+    assert_null(http_response_header(&p.r, "x-kin", &len));
+  }
+  stop(&p);
+}
+
 /* All chunks of one read reach the exchange as one piece: they share a stamp. */
 static void one_piece_per_read(void **state) {
   (void)state;
@@ -227,9 +280,13 @@ static void chunks_are_counted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(chunks_are_counted), cmocka_unit_test(every_cut),
-      cmocka_unit_test(one_piece_per_read), cmocka_unit_test(garbled),
-      cmocka_unit_test(headers_too_long),   cmocka_unit_test(ends_early),
+      cmocka_unit_test(chunks_are_counted),
+      cmocka_unit_test(every_cut),
+      cmocka_unit_test(same_head_again),
+      cmocka_unit_test(one_piece_per_read),
+      cmocka_unit_test(garbled),
+      cmocka_unit_test(headers_too_long),
+      cmocka_unit_test(ends_early),
       cmocka_unit_test(stops_at_the_limit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
