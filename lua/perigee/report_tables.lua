@@ -163,8 +163,9 @@ local function count_note(m)
   if not n or n == 0 or not least or not most or least == 0 and most == 0 then
     return nil
   elseif least == 1 and most == 1 then
-    return "token_count_diff: usage counts one token more than the text of every answer: the stop token,"
-      .. " which engines count and which has no text. It takes nothing from the other figures."
+    return "token_count_diff: usage counts one token more than the text of every answer: as a rule the stop"
+      .. " token, which engines count and which has no text (an answer of declared length has none; then"
+      .. " something counts wrongly). Other figures rest on usage's number."
   elseif least == most then
     return ("token_count_diff: usage counts %s %s than the text of every answer has here (a stop token would"
       .. " be 1): something counts otherwise, and rates of output tokens rest on usage."):format(

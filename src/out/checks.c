@@ -122,6 +122,7 @@ struct counts {
   uint64_t got, declared;        /* tokens, of those too short */
   uint64_t stamped, by_loop;     /* streams with a first token; those the kernel gave no stamp */
   int64_t worst_diff;            /* tokens */
+  uint64_t beyond;               /* of those, with more than they were told to have */
   uint64_t answers;              /* whose output has both counts */
   int64_t least_more, most_more; /* tokens that usage has more than their text */
 };
@@ -133,6 +134,7 @@ static void count_answer(struct counts *c, const struct table_row *r) {
   c->least_more = !c->answers || more < c->least_more ? more : c->least_more;
   c->most_more = !c->answers || more > c->most_more ? more : c->most_more;
   c->answers++;
+  c->beyond += r->asked_tokens >= 0 && r->output_tokens > r->asked_tokens;
 }
 
 static void count_diff(struct counts *c, int32_t usage, int32_t local) {
@@ -425,16 +427,20 @@ static void check_stalls(const struct table *t, struct check *c) {
 static void note_answers(const struct counts *c, struct check *diff) {
   if (!c->answers || (!c->least_more && !c->most_more))
     return;
+  char beyond[120] = "";
+  if (c->beyond)
+    snprintf(beyond, sizeof beyond, "; in %llu it is more than was asked for: it counts wrongly",
+             (unsigned long long)c->beyond);
   if (c->least_more == c->most_more)
-    snprintf(diff->note, sizeof diff->note,
-             "of prompts; of each answer usage counts %lld %s than its text has%s",
-             (long long)llabs(c->least_more), c->least_more > 0 ? "more" : "fewer",
-             c->least_more == 1 ? " (the stop token, which has no text)" : "");
+    snprintf(
+        diff->note, sizeof diff->note, "of each answer usage counts %lld %s than its text has%s%s",
+        (long long)llabs(c->least_more), c->least_more > 0 ? "more" : "fewer",
+        c->least_more == 1 && !c->beyond ? " (the stop token, which has no text)" : "", beyond);
   else
     snprintf(diff->note, sizeof diff->note,
-             "of prompts; of answers usage counts %lld to %lld more than their text has (the stop "
-             "token; text that is cut otherwise)",
-             (long long)c->least_more, (long long)c->most_more);
+             "of answers usage counts %lld to %lld more than their text has (the stop token; text "
+             "that is cut otherwise)%s",
+             (long long)c->least_more, (long long)c->most_more, beyond);
 }
 
 static void check_rows(const struct table *t, const struct checks_input *in,

@@ -123,7 +123,8 @@ describe("the headline table", function()
       local m = metric { unit = "tokens", min = least, max = most }
       return table.concat(section({ metrics = { ttft = metric(), token_count_diff = m } }, "Results").notes, "\n")
     end
-    expect(notes(1, 1)):contains "one token more than the text of every answer: the stop token, which engines count"
+    expect(notes(1, 1)):contains
+      "one token more than the text of every answer: as a rule the stop token, which engines count"
     expect(notes(2, 2)):contains "usage counts 2 more than the text of every answer"
     expect(notes(-1, -1)):contains "usage counts 1 fewer than the text of every answer"
     expect(notes(0, 1)):contains "usage counts 0 to 1 more than the text of an answer has here. One is the stop token"

@@ -152,9 +152,9 @@ static void answers_beside_their_text(void **state) {
     int first, others;
     const char *note;
   } cases[] = {{0, 0, ""},
-               {1, 1, "of prompts; of each answer usage counts 1 more than its text has (the stop"},
-               {-2, -2, "of prompts; of each answer usage counts 2 fewer than its text has"},
-               {1, 0, "of prompts; of answers usage counts 0 to 1 more than their text has"}};
+               {1, 1, "of each answer usage counts 1 more than its text has (the stop"},
+               {-2, -2, "of each answer usage counts 2 fewer than its text has"},
+               {1, 0, "of answers usage counts 0 to 1 more than their text has"}};
   for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
     struct table *t = table_new(0);
     for (uint64_t i = 0; i < 10; i++) {
@@ -174,6 +174,16 @@ static void answers_beside_their_text(void **state) {
     assert_true(c[CHECK_USAGE_VS_LOCAL].ok);
     if (!cases[k].note[0])
       assert_string_equal(c[CHECK_USAGE_VS_LOCAL].note, "");
+    assert_null(strstr(c[CHECK_USAGE_VS_LOCAL].note, "counts wrongly"));
+    for (size_t i = 0; i < t->n_rows; i++)
+      t->rows[i].asked_tokens = 9; /* of the 10 that usage counts */
+    checks_run(t, &in, c);
+    if (cases[k].note[0])
+      check_has(c[CHECK_USAGE_VS_LOCAL].note,
+                "in 10 it is more than was asked for: it counts wrongly");
+    for (size_t i = 0; i < t->n_rows; i++)
+      t->rows[i].asked_tokens = -1;
+    checks_run(t, &in, c);
     check_has(c[CHECK_USAGE_VS_LOCAL].note, cases[k].note);
     value_free(&list);
     table_free(t);
