@@ -427,20 +427,21 @@ static void check_stalls(const struct table *t, struct check *c) {
 static void note_answers(const struct counts *c, struct check *diff) {
   if (!c->answers || (!c->least_more && !c->most_more))
     return;
-  char beyond[120] = "";
-  if (c->beyond)
-    snprintf(beyond, sizeof beyond, "; in %llu it is more than was asked for: it counts wrongly",
-             (unsigned long long)c->beyond);
   if (c->least_more == c->most_more)
-    snprintf(
-        diff->note, sizeof diff->note, "of each answer usage counts %lld %s than its text has%s%s",
-        (long long)llabs(c->least_more), c->least_more > 0 ? "more" : "fewer",
-        c->least_more == 1 && !c->beyond ? " (the stop token, which has no text)" : "", beyond);
+    snprintf(diff->note, sizeof diff->note,
+             "of each answer usage counts %lld %s than its text has%s",
+             (long long)llabs(c->least_more), c->least_more > 0 ? "more" : "fewer",
+             c->least_more == 1 && !c->beyond ? " (the stop token, which has no text)" : "");
   else
     snprintf(diff->note, sizeof diff->note,
              "of answers usage counts %lld to %lld more than their text has (the stop token; text "
-             "that is cut otherwise)%s",
-             (long long)c->least_more, (long long)c->most_more, beyond);
+             "that is cut otherwise)",
+             (long long)c->least_more, (long long)c->most_more);
+  size_t len = strlen(diff->note);
+  if (c->beyond)
+    snprintf(diff->note + len, sizeof diff->note - len,
+             "; in %llu it is more than was asked for: it counts wrongly",
+             (unsigned long long)c->beyond);
 }
 
 static void check_rows(const struct table *t, const struct checks_input *in,
