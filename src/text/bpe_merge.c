@@ -293,6 +293,8 @@ static void encode_long(const struct bpe *b, struct bpe_scratch *s, const char *
                         const char *end, struct tokens_list *out);
 static void encode_medium(const struct bpe *b, struct bpe_scratch *s, const char *piece, size_t len,
                           bool whole, const char *end, struct tokens_list *out);
+static void encode_piece(const struct bpe *b, struct bpe_scratch *s, const char *piece, size_t len,
+                         const char *end, struct tokens_list *out);
 
 /* A piece or part that is not cut further; bytes may be read up to `end`. */
 static inline void encode_part(const struct bpe *b, struct bpe_scratch *s, const char *piece,
@@ -316,6 +318,35 @@ static inline void encode_cut_part(const struct bpe *b, struct bpe_scratch *s, c
     encode_part(b, s, part, len, false, end, out);
 }
 
+/* At most AHEAD pieces, or parts of one: where the memo has them is worked out for all before the
+ * first is looked at, so that the processor fetches what is not near while it goes on. */
+static void encode_ahead(const struct bpe *b, struct bpe_scratch *s, const char *text,
+                         const char *end, size_t from, const uint32_t *ends, size_t n, bool whole,
+                         struct tokens_list *out) {
+  struct key keys[AHEAD];
+  size_t start = from, longest = s->memo ? MEMO_KEY : 0;
+  for (size_t i = 0; i < n; start = ends[i++]) {
+    size_t len = ends[i] - start;
+    if (len > longest)
+      continue;
+    keys[i] = key_of(b, text + start, len, whole, end);
+    __builtin_prefetch(&s->memo[keys[i].hash >> (64 - s->memo_bits)]);
+  }
+  for (size_t i = 0; i < n; from = ends[i++]) {
+    size_t len = ends[i] - from;
+    if (len > longest) {
+      if (whole)
+        encode_piece(b, s, text + from, len, end, out);
+      else
+        encode_cut_part(b, s, text + from, len, end, out);
+      continue;
+    }
+    if (out->cap - out->n < len + 3)
+      tokens_list_reserve(out, len + 3);
+    encode_short(b, s, text + from, len, whole, &keys[i], out);
+  }
+}
+
 /* A long piece, cut where nothing can be merged across. A character without a token keeps its
  * neighbours unless it surely becomes byte tokens. */
 static void encode_cut(const struct bpe *b, struct bpe_scratch *s, const char *text, size_t len,
@@ -328,7 +359,9 @@ static void encode_cut(const struct bpe *b, struct bpe_scratch *s, const char *t
       return;
     }
   }
-  const char *p = text, *end = text + len, *from = text;
+  const char *p = text, *end = text + len;
+  uint32_t ends[AHEAD];
+  size_t n = 0, done = 0;
   bool sure = b->fallback_all && (b->bytes || b->byte_fallback);
   uint32_t last = utf8_take(&p);
   bool last_known = sure || bpe_char_id(b, last) != BPE_NONE;
@@ -337,16 +370,21 @@ static void encode_cut(const struct bpe *b, struct bpe_scratch *s, const char *t
     uint32_t cp = utf8_take(&p);
     bool known = sure || bpe_char_id(b, cp) != BPE_NONE;
     if (known && last_known && bpe_may_cut(b, last, cp, here)) {
-      encode_cut_part(b, s, from, (size_t)(here - from), readable, out);
-      from = here;
+      ends[n++] = (uint32_t)(here - text);
+      if (n == AHEAD) {
+        encode_ahead(b, s, text, readable, done, ends, n, false, out);
+        done = ends[n - 1];
+        n = 0;
+      }
     }
     last = cp;
     last_known = known;
   }
-  if (from == text) /* nothing to cut: the piece itself, which is no token */
-    encode_part(b, s, from, len, true, readable, out);
+  ends[n++] = (uint32_t)len;
+  if (!done && n == 1) /* nothing to cut: the piece itself, which is no token */
+    encode_part(b, s, text, len, true, readable, out);
   else
-    encode_cut_part(b, s, from, (size_t)(end - from), readable, out);
+    encode_ahead(b, s, text, readable, done, ends, n, false, out);
 }
 
 /* A piece longer than the first memo takes. */
@@ -384,8 +422,8 @@ static void encode_medium(const struct bpe *b, struct bpe_scratch *s, const char
   memcpy(m->ids, out->ids + before, m->n * sizeof *m->ids);
 }
 
-static inline void encode_piece(const struct bpe *b, struct bpe_scratch *s, const char *piece,
-                                size_t len, const char *end, struct tokens_list *out) {
+static void encode_piece(const struct bpe *b, struct bpe_scratch *s, const char *piece, size_t len,
+                         const char *end, struct tokens_list *out) {
   if (len <= MEMO_KEY)
     encode_part(b, s, piece, len, true, end, out);
   else if (len <= LONG_KEY && s->memo_long)
@@ -400,41 +438,11 @@ void bpe_encode(const struct bpe *b, struct bpe_scratch *s, const char *piece, s
     encode_piece(b, s, piece, len, piece + len, out);
 }
 
-/* At most AHEAD pieces: where the memo has them is worked out for all before the first is looked
- * at, so that the processor fetches what is not near while it goes on. */
-static void encode_ahead(const struct bpe *b, struct bpe_scratch *s, const char *text,
-                         const char *end, size_t from, const uint32_t *ends, size_t n,
-                         struct tokens_list *out) {
-  struct key keys[AHEAD];
-  size_t start = from;
-  for (size_t i = 0; i < n; start = ends[i++]) {
-    size_t len = ends[i] - start;
-    if (len > MEMO_KEY)
-      continue;
-    keys[i] = key_of(b, text + start, len, true, end);
-    __builtin_prefetch(&s->memo[keys[i].hash >> (64 - s->memo_bits)]);
-  }
-  for (size_t i = 0; i < n; from = ends[i++]) {
-    size_t len = ends[i] - from;
-    if (len > MEMO_KEY) {
-      encode_piece(b, s, text + from, len, end, out);
-      continue;
-    }
-    if (out->cap - out->n < len + 3)
-      tokens_list_reserve(out, len + 3);
-    encode_short(b, s, text + from, len, true, &keys[i], out);
-  }
-}
-
 void bpe_encode_pieces(const struct bpe *b, struct bpe_scratch *s, const char *text, size_t len,
                        size_t from, const uint32_t *ends, size_t n, struct tokens_list *out) {
-  const char *end = text + len;
   for (size_t i = 0, k; i < n; i += k) {
-    k = !s->memo ? 1 : n - i < AHEAD ? n - i : AHEAD;
-    if (s->memo)
-      encode_ahead(b, s, text, end, from, ends + i, k, out);
-    else
-      encode_piece(b, s, text + from, ends[i] - from, end, out);
+    k = n - i < AHEAD ? n - i : AHEAD;
+    encode_ahead(b, s, text, text + len, from, ends + i, k, true, out);
     from = ends[i + k - 1];
   }
 }
