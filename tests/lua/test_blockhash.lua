@@ -103,7 +103,7 @@ describe("blockhash.hash", function()
   end)
 
   it("raises for misuse", function()
-    expect(function() blockhash.hash({}, { scheme = "ic-xxh" }) end):errors 'did you mean "ic%-xxh3"'
+    expect(function() blockhash.hash({}, { scheme = "ic-xhx3" }) end):errors 'did you mean "ic%-xxh3"'
     expect(function() blockhash.hash({}, { scheme = 3 }) end):errors "scheme must be a string"
     expect(function() blockhash.hash({}, { block_size = 0 }) end):errors "block_size is 0; it must be a whole number"
     expect(function() blockhash.hash({}, { sed = 0 }) end):errors "did you mean 'seed'"
