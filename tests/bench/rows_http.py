@@ -5,7 +5,7 @@ client the other. The ratio is of requests per second, as long as the client's c
 could not fill its core (the server was slower, or others took the core), rates say little about the clients, and the
 ratio of CPU time per request stands in; the line says so. CPU of perigee is the process's, its writer of rows included.
 
-What both sides of `lua` do per request, checked against wrk's source: a table of four headers, one of them formatted
+What both sides of `lua` do per request, as the two scripts stand: a table of four headers, one of them formatted
 anew; a body of two messages and four settings encoded from tables, keys in order; the reply's headers as a table (wrk
 makes one for every response() too); its body decoded whole, and a field looked at. perigee alone also checks the
 request's parts, keeps timeouts, takes the kernel's stamps and writes a row. wrk's encoder and decoder are plain Lua
