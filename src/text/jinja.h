@@ -88,7 +88,6 @@ struct jv {
 struct jrope {
   const char *flat; /* once joined; then n is 0 */
   uint32_t n, len;
-  int64_t chars;      /* -1 until counted */
   struct jgrow *grow; /* where `flat` lies, when more can be put behind it */
   struct jv parts[];  /* strings, in order */
 };
@@ -176,6 +175,15 @@ struct jout {
   uint32_t tail_len, tail_cap;
 };
 
+/* Where the characters of a long str are, so that looking them up again and again costs little. */
+struct jindex {
+  const char *s;
+  uint32_t len, chars, uses;
+  uint32_t *at; /* offset of every JINDEX_EVERY-th character, once it is asked for often */
+};
+#define JINDEX_EVERY 64
+#define JINDEX_SLOTS 16
+
 struct jchunk;
 struct jmemo_run;
 struct jtrace;
@@ -193,6 +201,10 @@ struct jst {
   struct pytime now;
   unsigned tojson; /* enum template_tojson */
   uint64_t steps_left;
+  uint64_t pause_at; /* when so few are left, `stop` is asked; 0 without one */
+  uint32_t unpaid;   /* bytes written that are no whole step yet */
+  const char *(*stop)(void *user);
+  void *stop_user;
   size_t memory_left;
   struct jchunk *chunks;
   char *free, *free_end; /* of the newest chunk */
@@ -205,6 +217,7 @@ struct jst {
   struct bigint_memory big_memory;
   struct buf **bufs; /* a stack of buffers in use, the rest idle */
   size_t n_bufs, bufs_in_use;
+  struct jindex indexes[JINDEX_SLOTS];
 };
 
 #define JDEPTH_MAX 2000 /* nested evaluations; Python's own stack holds about as many */
@@ -217,16 +230,29 @@ struct jst {
 /* Ends the rendering with "template 'x' line n: CLASS: text". */
 NORETURN void jraise(struct jst *st, const char *cls, const char *fmt, ...) PRINTF_LIKE(3, 4);
 NORETURN void jlimit(struct jst *st, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static inline void jstep(struct jst *st) {
-  if (!st->steps_left--)
-    jlimit(st, "it runs too long");
-}
-/* Work that grows with a text's length counts as steps too. */
-static inline void jwork(struct jst *st, size_t bytes) {
-  uint64_t steps = bytes / 256;
-  if (steps > st->steps_left)
-    jlimit(st, "it runs too long");
+/* Called when `steps` more may not simply be taken: ends the rendering, or lets it go on. */
+void jpause(struct jst *st, uint64_t steps);
+static inline void jspend(struct jst *st, uint64_t steps) {
+  if (st->steps_left < st->pause_at || st->steps_left - st->pause_at < steps)
+    jpause(st, steps);
   st->steps_left -= steps;
+}
+static inline void jstep(struct jst *st) {
+  jspend(st, 1);
+}
+/* Work that grows with a text's length counts as steps too: what the C library does in words or
+ * vectors; what is looked at character by character; and what is copied to fresh memory, in pieces
+ * that each have a price as well. */
+static inline void jwork(struct jst *st, size_t bytes) {
+  jspend(st, bytes / 256);
+}
+static inline void jwork_chars(struct jst *st, size_t bytes) {
+  jspend(st, bytes);
+}
+static inline void jwork_copy(struct jst *st, size_t bytes) {
+  uint64_t all = (uint64_t)st->unpaid + bytes + 32;
+  st->unpaid = (uint32_t)(all % 64);
+  jspend(st, all / 64);
 }
 static inline void jenter(struct jst *st) {
   if (++st->depth > JDEPTH_MAX)
@@ -322,6 +348,7 @@ void jputc(struct jst *st, struct buf *b, char c);
 void jputs(struct jst *st, struct buf *b, const char *s);
 void jput_char(struct jst *st, struct buf *b, uint32_t c);             /* a code point */
 void jput_repeat(struct jst *st, struct buf *b, uint32_t c, size_t n); /* n times */
+void jput_times(struct jst *st, struct buf *b, const char *s, size_t len, size_t n);
 void jput_str(struct jst *st, struct buf *b, struct jv s);
 
 /* ---- output (jinja_out.c) */

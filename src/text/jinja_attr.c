@@ -393,9 +393,9 @@ static struct jv slice_str(struct jst *st, struct jv s, struct bounds b) {
     r = jstr("", 0);
   } else if (b.step == 1) {
     size_t from = joffset(st, s, (size_t)b.start);
-    struct jv rest = jsub(st, s, from, s.len - from);
-    r = jsub(st, rest, 0, joffset(st, rest, (size_t)b.count));
+    r = jsub(st, s, from, joffset(st, s, (size_t)(b.start + b.count)) - from);
   } else {
+    jspend(st, s.len / 4);
     uint32_t *at = jalloc(st, (jchars(st, s) + 1) * sizeof *at); /* offsets of all characters */
     const char *p = jbytes(st, s);
     size_t n = 0;
@@ -416,8 +416,6 @@ struct jv jslice_of(struct jst *st, struct jv obj, struct jv start, struct jv st
   if (obj.type == J_UNDEF)
     jundef_fail(st, obj);
   if (obj.type == J_STR)
-    jwork(st, obj.len);
-  if (obj.type == J_STR)
     return slice_str(st, obj, slice_bounds(st, start, stop, step, (int64_t)jchars(st, obj)));
   if (jis_dict(obj))
     jraise(st, "TypeError", "unhashable type: 'slice'");
@@ -433,6 +431,7 @@ struct jv jslice_of(struct jst *st, struct jv obj, struct jv start, struct jv st
   if (!jis_seq(obj))
     jraise(st, "TypeError", "'%s' object is not subscriptable", jtype_name(obj));
   struct bounds b = slice_bounds(st, start, stop, step, (int64_t)jseq_len(obj));
+  jspend(st, (uint64_t)b.count);
   struct jlist *l = jlist_new(st, (size_t)b.count);
   for (int64_t i = 0, k = b.start; i < b.count; i++, k += b.step)
     jlist_add(st, l, jseq_at(st, obj, (size_t)k));

@@ -192,6 +192,7 @@ static struct jdict *build_dict(struct jst *st, const struct jargs *args) {
     for (size_t i = 0; i < jdict_len(args->pos[0]); i++) {
       struct jv key, value;
       jdict_at(st, args->pos[0], i, &key, &value);
+      jstep(st);
       jdict_set(st, d, key, value);
     }
   } else if (args->n) {
@@ -275,6 +276,8 @@ static struct jv global_raise(struct jst *st, struct jv self, const struct jargs
   jraise(st, "TemplateError", "%.*s", (int)text.len, jbytes(st, text));
 }
 
+#define STRFTIME_MAX 65536
+
 static struct jv global_strftime(struct jst *st, struct jv self, const struct jargs *args) {
   (void)self;
   struct jv format = jnone();
@@ -283,6 +286,9 @@ static struct jv global_strftime(struct jst *st, struct jv self, const struct ja
   if (!st->has_now)
     jraise(st, "ValueError", "strftime_now was called, and no time is given; give `now`");
   struct buf *b = jbuf_open(st);
+  if (format.len > STRFTIME_MAX) /* a few letters may stand for many */
+    jlimit(st, "a format of %u bytes for strftime_now is too long", format.len);
+  jwork_copy(st, (size_t)format.len * 64);
   pytime_format(b, &st->now, jbytes(st, format), format.len);
   return jbuf_close(st, b);
 }

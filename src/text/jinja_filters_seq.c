@@ -143,6 +143,7 @@ static struct jv f_dictsort(struct jst *st, struct jv v, const struct jargs *arg
   for (size_t i = 0; i < jdict_len(v); i++) {
     struct jv pair[2];
     jdict_at(st, v, i, &pair[0], &pair[1]);
+    jstep(st);
     jlist_add(st, pairs, jtuple(st, 2, pair));
   }
   struct jlist *parts = jlist_new(st, 1);
@@ -422,6 +423,7 @@ static bool next_slice(struct jst *st, struct jiter *it, struct jv *out) {
     jraise(st, "ZeroDivisionError", "integer division or modulo by zero");
   if ((int64_t)it->pos >= slices)
     return false;
+  jspend(st, n / (size_t)slices);
   size_t per = n / (size_t)slices, extra = n % (size_t)slices;
   size_t count = per + (it->pos < extra);
   struct jlist *l = jlist_new(st, count + 1);

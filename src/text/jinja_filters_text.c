@@ -156,6 +156,7 @@ static struct jv f_wordcount(struct jst *st, struct jv v, const struct jargs *ar
   const char *p = jbytes(st, s);
   int64_t n = 0;
   bool inside = false;
+  jwork_chars(st, s.len);
   size_t size;
   for (size_t i = 0; i < s.len; i += size) {
     bool word = pychar_classes(pychar_read(p + i, s.len - i, &size)) & PYCHAR_WORD;
@@ -163,6 +164,11 @@ static struct jv f_wordcount(struct jst *st, struct jv v, const struct jargs *ar
     inside = word;
   }
   return jint(n);
+}
+
+static void put_hex(struct jst *st, struct buf *b, unsigned char c) {
+  static const char digits[] = "0123456789ABCDEF";
+  jput(st, b, (char[]){'%', digits[c >> 4], digits[c & 15]}, 3);
 }
 
 static void quote_url(struct jst *st, struct buf *b, struct jv v, bool query) {
@@ -176,7 +182,7 @@ static void quote_url(struct jst *st, struct buf *b, struct jv v, bool query) {
     else if (c == ' ' && query)
       jputc(st, b, '+');
     else
-      buf_printf(b, "%%%02X", c);
+      put_hex(st, b, c);
   }
 }
 

@@ -98,12 +98,16 @@ static void read_spec(struct jst *st, const char *p, size_t len, const char *typ
 static void put_grouped(struct jst *st, struct buf *b, const char *digits, size_t n, char group,
                         size_t every, size_t least) {
   size_t total = n;
+  if (least > st->memory_left || least > JSTR_MAX)
+    jlimit(st, "a string becomes too long");
+  jspend(st, least / 4);
   if (group) {
     while (total + (total - 1) / every < least)
       total++;
   } else if (total < least) {
     total = least;
   }
+  jspend(st, total / 4);
   for (size_t i = 0; i < total; i++) {
     size_t left = total - i;
     if (group && i && left % every == 0)
@@ -166,6 +170,7 @@ static void format_int(struct jst *st, struct buf *b, struct jv v, const struct 
   if (spec->group == ',' && base != 10)
     jraise(st, "ValueError", "Cannot specify ',' with '%c'.", type);
   struct buf *digits = jbuf_open(st);
+  jspend(st, (uint64_t)n->n * n->n / 2);
   bigint_print(digits, n, base);
   bool negative = digits->data[0] == '-';
   for (size_t i = 0; type == 'X' && i < digits->len; i++)
@@ -179,6 +184,7 @@ static void format_int(struct jst *st, struct buf *b, struct jv v, const struct 
 char *jprint_double(struct jst *st, const char *format, int64_t precision, double d) {
   if (precision > 1000000)
     jlimit(st, "a precision of %lld digits is too large", (long long)precision);
+  jspend(st, precision > 0 ? (uint64_t)precision : 0);
   int n = snprintf(NULL, 0, format, (int)precision, d);
   char *text = jalloc(st, (size_t)n + 1);
   snprintf(text, (size_t)n + 1, format, (int)precision, d);
@@ -407,8 +413,11 @@ struct jv jascii_repr(struct jst *st, struct jv v) {
     uint32_t c = pychar_read(p + i, r.len - i, &size);
     if (c < 0x80)
       jputc(st, b, (char)c);
-    else
-      buf_printf(b, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
+    else {
+      char text[16];
+      snprintf(text, sizeof text, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
+      jputs(st, b, text);
+    }
   }
   return jbuf_close(st, b);
 }
@@ -441,6 +450,7 @@ static const char *field_end(struct jst *st, const char *p, const char *end) {
     else if (*p == '}' && --open == 0)
       return p;
     else if (*p == '[' && open == 1) {
+      jwork_copy(st, (size_t)(end - p));
       const char *close = memchr(p, ']', (size_t)(end - p));
       if (close && !memchr(p, '}', (size_t)(close - p)))
         p = close;

@@ -278,6 +278,7 @@ static void put_middle(struct links *l, struct jv m) {
   }
   for (size_t i = 0; l->schemes && i < l->schemes->n; i++) {
     struct jv scheme = jneed_str(st, l->schemes->items[i], "scheme");
+    jwork_copy(st, scheme.len);
     if (m.len > scheme.len && !memcmp(p, jbytes(st, scheme), scheme.len)) {
       put_anchor(l, "", m, m, true);
       return;
@@ -355,6 +356,8 @@ static struct jv rel_attribute(struct jst *st, struct jv rel, bool nofollow) {
   jlist_add(st, words, jcstr("noopener"));
   for (size_t i = 0; i < words->n; i++)
     words->items[i] = jstr(jbytes(st, words->items[i]), words->items[i].len);
+  for (size_t i = 0; i < words->n; i++) /* sorting them */
+    jwork_chars(st, words->items[i].len + 64);
   qsort(words->items, words->n, sizeof *words->items, by_text);
   struct buf *b = jbuf_open(st);
   jputs(st, b, " rel=\"");
@@ -383,6 +386,7 @@ static struct jv f_urlize(struct jst *st, struct jv v, const struct jargs *args)
     l.schemes = jcollect(st, a[4]);
   struct jv s = jplain(jescape(st, v));
   const char *p = jbytes(st, s);
+  jspend(st, s.len);
   l.b = jbuf_open(st);
   size_t size;
   for (size_t i = 0; i < s.len;) {

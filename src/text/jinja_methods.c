@@ -13,6 +13,7 @@ static void no_args(struct jst *st, const char *who, const struct jargs *args) {
 }
 
 static bool same_or_equal(struct jst *st, struct jv a, struct jv b) {
+  jstep(st);
   return jis_same(a, b) || jequal(st, a, b);
 }
 
@@ -92,6 +93,7 @@ static struct jv dict_copy(struct jst *st, struct jv self, const struct jargs *a
   for (size_t i = 0; i < jdict_len(self); i++) {
     struct jv key, value;
     jdict_at(st, self, i, &key, &value);
+    jstep(st);
     jdict_set(st, d, key, value);
   }
   return jdict_value(d);

@@ -48,10 +48,17 @@ static int64_t floor_mod(int64_t a, int64_t b) {
   return r && (r < 0) != (b < 0) ? r + b : r;
 }
 
+/* Schoolbook multiplication and division, before they are done. */
+static void pay_product(struct jst *st, uint64_t a_limbs, uint64_t b_limbs) {
+  jspend(st, a_limbs * b_limbs / 4);
+}
+
 /* a / b rounded once, for numbers that are no doubles: enough bits of the quotient, the last one
  * made sticky. */
 static double divide_big(struct jst *st, const struct bigint *a, const struct bigint *b) {
   int64_t shift = 66 - ((int64_t)bigint_bits(a) - (int64_t)bigint_bits(b));
+  uint64_t limbs = (uint64_t)(shift < 0 ? -shift : shift) / 32 + a->n + b->n + 2;
+  pay_product(st, limbs * 2, limbs);
   struct bigint *two = bigint_from_int(memory(st), 2), *q, *r;
   struct bigint *scale = bigint_pow(memory(st), two, (uint32_t)(shift < 0 ? -shift : shift));
   const struct bigint *up = shift > 0 ? bigint_mul(memory(st), a, scale) : a;
@@ -109,6 +116,9 @@ static struct jv int_power(struct jst *st, struct jv a, struct jv b) {
     exponent = 2 + (b.u.big->limb[0] & 1);
   else
     exponent = small && jsmall(b) > 3 ? 2 + ((uint32_t)jsmall(b) & 1) : (uint32_t)jsmall(b);
+  uint64_t limbs = (uint64_t)bigint_bits(base) * exponent / 32 + 1;
+  limbs = limbs > BIGINT_MAX_LIMBS ? BIGINT_MAX_LIMBS : limbs;
+  pay_product(st, limbs, limbs);
   return checked(st, bigint_pow(memory(st), base, exponent));
 }
 
@@ -151,6 +161,8 @@ static struct jv float_op(struct jst *st, enum jop op, double x, double y) {
 static struct jv big_op(struct jst *st, enum jop op, struct jv a, struct jv b) {
   const struct bigint *x = jto_big(st, a), *y = jto_big(st, b);
   struct bigint *r = NULL;
+  if (op == OP_MUL || op == OP_FLOORDIV || op == OP_MOD)
+    pay_product(st, x->n, y->n);
   switch (op) {
   case OP_ADD:
     return checked(st, bigint_add(memory(st), x, y));
@@ -344,6 +356,8 @@ static bool read_int(struct jst *st, struct buf *text, int base, struct jv *out)
            "Exceeds the limit (4300 digits) for integer string conversion: value has %zu digits; "
            "use sys.set_int_max_str_digits() to increase the limit",
            len);
+  if (len <= (size_t)BIGINT_MAX_LIMBS * 6)
+    jspend(st, (uint64_t)len * len / 128);
   const struct bigint *b = bigint_from_digits(memory(st), s, len, base, negative);
   if (!b)
     jlimit(st, "a number has more than %d bits", BIGINT_MAX_LIMBS * 32);

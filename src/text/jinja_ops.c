@@ -12,6 +12,7 @@ NORETURN static void unsupported(struct jst *st, enum jop op, struct jv a, struc
 
 static struct jv seq_add(struct jst *st, struct jv a, struct jv b) {
   size_t n = jseq_len(a), m = jseq_len(b);
+  jspend(st, n + m);
   struct jlist *l = jlist_new(st, n + m);
   for (size_t i = 0; i < n; i++)
     jlist_add(st, l, jseq_at(st, a, i));
@@ -48,20 +49,19 @@ static struct jv repeat(struct jst *st, struct jv s, struct jv times) {
     if (n && (uint64_t)n > JSTR_MAX / (s.len ? s.len : 1))
       jlimit(st, "a string of %lld times %u bytes is too long", (long long)n, s.len);
     struct buf *b = jbuf_open(st);
-    for (int64_t i = 0; s.len && i < n; i++)
-      jput_str(st, b, s);
+    jput_times(st, b, jbytes(st, s), s.len, (size_t)n);
     struct jv r = jbuf_close(st, b);
     return s.flags & JF_MARKUP ? jmarkup(r) : r;
   }
   size_t len = jseq_len(s);
-  if (len && (uint64_t)n > st->steps_left / len)
+  if (len && ((uint64_t)n > st->steps_left / len ||
+              (uint64_t)n > st->memory_left / sizeof(struct jv) / len))
     jlimit(st, "a list of %lld times %zu items is too long", (long long)n, len);
-  struct jlist *l = jlist_new(st, 0);
+  jspend(st, (uint64_t)n * len);
+  struct jlist *l = jlist_new(st, (size_t)n * len);
   for (int64_t i = 0; len && i < n; i++)
-    for (size_t k = 0; k < len; k++) {
-      jstep(st);
+    for (size_t k = 0; k < len; k++)
       jlist_add(st, l, jseq_at(st, s, k));
-    }
   return (struct jv){.type = s.type == J_TUPLE ? J_TUPLE : J_LIST, .u.list = l};
 }
 
@@ -106,6 +106,7 @@ bool jis_same(struct jv a, struct jv b) {
 }
 
 static bool item_equal(struct jst *st, struct jv a, struct jv b) {
+  jstep(st);
   return jis_same(a, b) || jequal(st, a, b);
 }
 
@@ -207,6 +208,7 @@ static bool order(struct jst *st, enum jcmp op, struct jv a, struct jv b) {
   if (jis_number(a) && jis_number(b))
     return holds(op, jnumber_cmp(st, a, b));
   if (a.type == J_STR && b.type == J_STR) {
+    jwork(st, a.len < b.len ? a.len : b.len);
     int c = jstr_cmp(st, a, b);
     return holds(op, c < 0 ? -1 : c > 0);
   }
@@ -243,6 +245,7 @@ bool jcompare(struct jst *st, enum jcmp op, struct jv a, struct jv b) {
 
 static bool in_range(struct jst *st, const struct jrange *r, struct jv item) {
   if (item.type == J_FLOAT) { /* Python looks through all of them */
+    jspend(st, (uint64_t)r->n);
     for (int64_t i = 0; i < r->n; i++)
       if (jnumber_cmp(st, jint(r->start + i * r->step), item) == 0)
         return true;

@@ -51,6 +51,7 @@ void jsync_write(struct jst *st, struct jout *o, const char *s, size_t len) {
 }
 
 static void write_direct(struct jst *st, struct jout *o, const char *s, size_t len) {
+  jwork_copy(st, len);
   if (o->sync)
     jsync_write(st, o, s, len);
   else if (buf_add(o->direct, s, len) < 0)
@@ -133,7 +134,7 @@ struct jv jout_end(struct jst *st, struct jout *o, struct jout *before) {
   if (o->n == 1)
     return o->pieces[0];
   struct jrope *r = jalloc(st, sizeof *r + o->n * sizeof r->parts[0]);
-  *r = (struct jrope){.n = (uint32_t)o->n, .len = (uint32_t)o->len, .chars = -1};
+  *r = (struct jrope){.n = (uint32_t)o->n, .len = (uint32_t)o->len};
   memcpy(r->parts, o->pieces, o->n * sizeof r->parts[0]);
   return (struct jv){.type = J_STR, .flags = JF_ROPE, .len = (uint32_t)o->len, .u.rope = r};
 }

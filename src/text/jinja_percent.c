@@ -148,7 +148,9 @@ static void put_integer(struct percent *f, struct buf *b, struct jv v, struct js
   v = need_integer(f, v, type);
   int base = type == 'o' ? 8 : type == 'x' || type == 'X' ? 16 : 10;
   struct buf *digits = jbuf_open(st), *body = jbuf_open(st);
-  bigint_print(digits, jto_big(st, v), base);
+  const struct bigint *number = jto_big(st, v);
+  jspend(st, (uint64_t)number->n * number->n / 2);
+  bigint_print(digits, number, base);
   bool negative = digits->data[0] == '-';
   const char *p = digits->data + negative;
   size_t n = digits->len - negative;

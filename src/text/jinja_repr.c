@@ -301,6 +301,7 @@ struct jv jescape(struct jst *st, struct jv v) {
   struct jv s = jto_str(st, v);
   const char *p = jbytes(st, s), *end = p + s.len;
   const char *q = p;
+  jspend(st, s.len / 8);
   while (q < end && *q != '&' && *q != '<' && *q != '>' && *q != '\'' && *q != '"')
     q++;
   if (q == end)

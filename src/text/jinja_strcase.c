@@ -50,6 +50,7 @@ static enum pychar_case choose(enum jcase how, unsigned classes, bool first, boo
 
 static struct jv case_ascii(struct jst *st, const char *s, size_t len, enum jcase how) {
   char *to = jalloc(st, len + 1);
+  jspend(st, len / 16);
   bool after_letter = false;
   for (size_t i = 0; i < len; i++) {
     char c = s[i];
@@ -72,6 +73,7 @@ struct jv jcase(struct jst *st, struct jv s, enum jcase how) {
   if (jascii(st, &s))
     return case_ascii(st, p, s.len, how);
   struct buf *b = jbuf_open(st);
+  jwork_chars(st, s.len);
   bool after_cased = false;
   size_t size;
   for (size_t i = 0; i < s.len; i += size) {
@@ -90,20 +92,23 @@ struct jv jcase(struct jst *st, struct jv s, enum jcase how) {
 
 /* ---- classes */
 
-static bool all_have(const char *p, size_t len, unsigned classes, bool empty) {
+static bool all_have(struct jst *st, const char *p, size_t len, unsigned classes, bool empty) {
   size_t size;
-  for (size_t i = 0; i < len; i += size)
+  for (size_t i = 0; i < len; i += size) {
+    jstep(st);
     if (!(pychar_classes(pychar_read(p + i, len - i, &size)) & classes))
       return false;
+  }
   return len || empty;
 }
 
 /* isupper, islower: one cased character at least, and none of the other case. */
-static bool one_case(const char *p, size_t len, unsigned wanted, unsigned other) {
+static bool one_case(struct jst *st, const char *p, size_t len, unsigned wanted, unsigned other) {
   bool found = false;
   size_t size;
   for (size_t i = 0; i < len; i += size) {
     unsigned classes = pychar_classes(pychar_read(p + i, len - i, &size));
+    jstep(st);
     if (classes & (other | PYCHAR_TITLE))
       return false;
     found = found || classes & wanted;
@@ -111,11 +116,12 @@ static bool one_case(const char *p, size_t len, unsigned wanted, unsigned other)
   return found;
 }
 
-static bool is_title(const char *p, size_t len) {
+static bool is_title(struct jst *st, const char *p, size_t len) {
   bool found = false, after_cased = false;
   size_t size;
   for (size_t i = 0; i < len; i += size) {
     unsigned classes = pychar_classes(pychar_read(p + i, len - i, &size));
+    jstep(st);
     bool big = classes & (PYCHAR_UPPER | PYCHAR_TITLE), small = classes & PYCHAR_LOWER;
     if ((big && after_cased) || (small && !after_cased))
       return false;
@@ -125,10 +131,11 @@ static bool is_title(const char *p, size_t len) {
   return found;
 }
 
-static bool is_identifier(const char *p, size_t len) {
+static bool is_identifier(struct jst *st, const char *p, size_t len) {
   size_t size;
   for (size_t i = 0; i < len; i += size) {
     unsigned classes = pychar_classes(pychar_read(p + i, len - i, &size));
+    jstep(st);
     if (!(classes & (i ? PYCHAR_IDENT : PYCHAR_IDENT_START)))
       return false;
   }
@@ -150,24 +157,26 @@ bool jis_class(struct jst *st, struct jv s, const char *which) {
   const char *p = jbytes(st, s);
   for (size_t i = 0; i < sizeof simple / sizeof *simple; i++)
     if (!strcmp(simple[i].name, which))
-      return all_have(p, s.len, simple[i].classes, simple[i].empty);
+      return all_have(st, p, s.len, simple[i].classes, simple[i].empty);
   if (!strcmp(which, "isascii"))
     return jascii(st, &s);
   if (!strcmp(which, "islower"))
-    return one_case(p, s.len, PYCHAR_LOWER, PYCHAR_UPPER);
+    return one_case(st, p, s.len, PYCHAR_LOWER, PYCHAR_UPPER);
   if (!strcmp(which, "isupper"))
-    return one_case(p, s.len, PYCHAR_UPPER, PYCHAR_LOWER);
+    return one_case(st, p, s.len, PYCHAR_UPPER, PYCHAR_LOWER);
   if (!strcmp(which, "istitle"))
-    return is_title(p, s.len);
-  return is_identifier(p, s.len);
+    return is_title(st, p, s.len);
+  return is_identifier(st, p, s.len);
 }
 
 /* ---- strip */
 
 static bool strips(struct jst *st, uint32_t c, const char *bytes, size_t size, struct jv chars) {
+  jstep(st);
   if (chars.type != J_STR)
     return pychar_classes(c) & PYCHAR_SPACE;
   const char *set = jbytes(st, chars);
+  jwork(st, chars.len);
   if (size == 1)
     return chars.len && memchr(set, *bytes, chars.len);
   return chars.len >= size && memmem(set, chars.len, bytes, size);

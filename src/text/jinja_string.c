@@ -33,9 +33,26 @@ struct jv jbuf_close(struct jst *st, struct buf *b) {
   return s;
 }
 
-void jput(struct jst *st, struct buf *b, const char *s, size_t len) {
-  if (len > st->memory_left || b->len > st->memory_left - len || b->len + len > JSTR_MAX)
+/* Room for len bytes more, within the bounds of strings, memory and steps: asked for before
+ * anything is made. A buffer stays for the whole rendering, so what it grows by is gone. */
+static void make_room(struct jst *st, struct buf *b, size_t len) {
+  if (len > JSTR_MAX || b->len + len > JSTR_MAX || (len > st->memory_left && len > b->cap - b->len))
     jlimit(st, "a string becomes too long");
+  jwork_copy(st, len);
+  size_t cap = b->cap;
+  if (b->data && b->len + len < cap)
+    return;
+  size_t need = b->len + len + 1, more = cap ? cap : 64;
+  while (more < need)
+    more *= 2;
+  if (more - cap > st->memory_left)
+    jlimit(st, "a string becomes too long");
+  st->memory_left -= more - cap;
+  buf_room(b, len);
+}
+
+void jput(struct jst *st, struct buf *b, const char *s, size_t len) {
+  make_room(st, b, len);
   buf_put(b, s, len);
 }
 
@@ -52,13 +69,26 @@ void jput_char(struct jst *st, struct buf *b, uint32_t c) {
   jput(st, b, bytes, pychar_write(bytes, c));
 }
 
+void jput_times(struct jst *st, struct buf *b, const char *s, size_t len, size_t n) {
+  if (!len || !n)
+    return;
+  if (n > JSTR_MAX / len)
+    jlimit(st, "a string becomes too long");
+  size_t all = len * n, done = len;
+  make_room(st, b, all);
+  char *to = buf_room(b, all);
+  memcpy(to, s, len);
+  for (size_t more; done < all; done += more) { /* twice as much each time */
+    more = done < all - done ? done : all - done;
+    memcpy(to + done, to, more);
+  }
+  to[all] = '\0';
+  b->len += all;
+}
+
 void jput_repeat(struct jst *st, struct buf *b, uint32_t c, size_t n) {
   char bytes[4];
-  size_t size = pychar_write(bytes, c);
-  if (n > JSTR_MAX)
-    jlimit(st, "a string becomes too long");
-  for (size_t i = 0; i < n; i++)
-    jput(st, b, bytes, size);
+  jput_times(st, b, bytes, pychar_write(bytes, c), n);
 }
 
 void jput_str(struct jst *st, struct buf *b, struct jv s) {
@@ -80,6 +110,7 @@ static void rope_copy(struct jst *st, const struct jrope *top, char *to) {
   while (n) {
     const struct jrope *r = stack[n - 1].rope;
     if (r->flat) {
+      jwork_copy(st, r->len);
       memcpy(to, r->flat, r->len);
       to += r->len;
       n--;
@@ -91,6 +122,7 @@ static void rope_copy(struct jst *st, const struct jrope *top, char *to) {
     }
     struct jv part = r->parts[stack[n - 1].next++];
     if (!(part.flags & JF_ROPE)) {
+      jwork_copy(st, part.len);
       memcpy(to, part.u.s, part.len);
       to += part.len;
       continue;
@@ -120,6 +152,7 @@ static bool rope_extend(struct jst *st, struct jrope *r) {
       rope_copy(st, part.u.rope, g->data + g->len);
     else
       memcpy(g->data + g->len, part.u.s, part.len);
+    jwork_copy(st, part.len);
     g->len += part.len;
   }
   r->flat = g->data;
@@ -165,8 +198,10 @@ struct jv jconcat_all(struct jst *st, size_t n, const struct jv *parts) {
     return (struct jv){.type = J_STR, .flags = flags, .len = (uint32_t)len, .u.s = s};
   }
   struct jrope *r = jalloc(st, sizeof *r + n * sizeof r->parts[0]);
-  *r = (struct jrope){.n = (uint32_t)n, .len = (uint32_t)len, .chars = -1};
-  memcpy(r->parts, parts, n * sizeof r->parts[0]);
+  *r = (struct jrope){.len = (uint32_t)len};
+  for (size_t i = 0; i < n; i++) /* without the empty ones each part is worth its bytes */
+    if (parts[i].len)
+      r->parts[r->n++] = parts[i];
   return (struct jv){.type = J_STR, .flags = flags | JF_ROPE, .len = (uint32_t)len, .u.rope = r};
 }
 
@@ -199,16 +234,29 @@ static size_t count(const char *s, size_t len) {
   return n;
 }
 
+/* What is known of a long str that is one run of bytes, in one of a few places: its characters are
+ * counted once. */
+static struct jindex *index_of(struct jst *st, const char *p, uint32_t len) {
+  uint64_t mixed = (uint64_t)(uintptr_t)p * UINT64_C(0x9e3779b97f4a7c15) ^ len;
+  struct jindex *x = &st->indexes[(mixed >> 40) % JINDEX_SLOTS];
+  if (x->s == p && x->len == len)
+    return x;
+  jspend(st, len / 64);
+  *x = (struct jindex){.s = p, .len = len, .chars = (uint32_t)count(p, len)};
+  return x;
+}
+
+#define INDEX_FROM 256 /* shorter ones are looked through each time */
+
 bool jascii(struct jst *st, struct jv *s) {
   if (!(s->flags & (JF_ASCII | JF_WIDE))) {
     const char *p = jbytes(st, *s);
-    size_t i = 0;
-    uint64_t bits = 0;
-    for (; i + 8 <= s->len && !(bits & UINT64_C(0x8080808080808080)); i += 8)
-      memcpy(&bits, p + i, 8);
-    bool wide = bits & UINT64_C(0x8080808080808080);
-    for (; i < s->len && !wide; i++)
-      wide = (unsigned char)p[i] >= 0x80;
+    bool wide = false;
+    if (s->len >= INDEX_FROM)
+      wide = index_of(st, p, s->len)->chars != s->len;
+    else
+      for (size_t i = 0; i < s->len && !wide; i++)
+        wide = (unsigned char)p[i] >= 0x80;
     s->flags |= wide ? JF_WIDE : JF_ASCII;
   }
   return s->flags & JF_ASCII;
@@ -217,11 +265,17 @@ bool jascii(struct jst *st, struct jv *s) {
 size_t jchars(struct jst *st, struct jv s) {
   if (s.flags & JF_ASCII)
     return s.len;
-  if (!(s.flags & JF_ROPE))
-    return count(s.u.s, s.len);
-  if (s.u.rope->chars < 0)
-    s.u.rope->chars = (int64_t)count(jbytes(st, s), s.len);
-  return (size_t)s.u.rope->chars;
+  const char *p = jbytes(st, s);
+  return s.len < INDEX_FROM ? count(p, s.len) : index_of(st, p, s.len)->chars;
+}
+
+static void fill_index(struct jst *st, struct jindex *x) {
+  jspend(st, x->len / 4);
+  x->at = jalloc(st, (x->chars / JINDEX_EVERY + 1) * sizeof *x->at);
+  size_t n = 0;
+  for (uint32_t i = 0; i < x->len; i++)
+    if (((unsigned char)x->s[i] & 0xc0) != 0x80 && n++ % JINDEX_EVERY == 0)
+      x->at[n / JINDEX_EVERY] = i;
 }
 
 size_t joffset(struct jst *st, struct jv s, size_t chars) {
@@ -229,6 +283,16 @@ size_t joffset(struct jst *st, struct jv s, size_t chars) {
     return chars < s.len ? chars : s.len;
   const char *p = jbytes(st, s);
   size_t i = 0;
+  if (s.len >= INDEX_FROM) {
+    struct jindex *x = index_of(st, p, s.len);
+    if (chars >= x->chars)
+      return s.len;
+    if (!x->at && ++x->uses > 4)
+      fill_index(st, x);
+    i = x->at ? x->at[chars / JINDEX_EVERY] : 0;
+    chars = x->at ? chars % JINDEX_EVERY : chars;
+    jspend(st, chars / 4);
+  }
   while (chars && i < s.len) {
     i++;
     while (i < s.len && ((unsigned char)p[i] & 0xc0) == 0x80)

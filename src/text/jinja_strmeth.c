@@ -194,13 +194,16 @@ static struct jv str_count(struct jst *st, struct jv self, const struct jargs *a
     return jint((int64_t)jchars(st, jsub(st, self, from, to - from)) + 1);
   const char *p = jbytes(st, self), *needle = jbytes(st, a[0]);
   int64_t n = 0;
-  for (const char *at; (at = memmem(p + from, to - from, needle, a[0].len)) != NULL; n++)
+  for (const char *at; (at = memmem(p + from, to - from, needle, a[0].len)) != NULL; n++) {
+    jstep(st);
     from = (size_t)(at - p) + a[0].len;
+  }
   return jint(n);
 }
 
 static bool matches(struct jst *st, struct jv self, struct jv part, size_t from, size_t to,
                     bool end) {
+  jstep(st);
   if (part.len > to - from)
     return false;
   const char *at = jbytes(st, self) + (end ? to - part.len : from);

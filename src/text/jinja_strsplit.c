@@ -9,6 +9,7 @@ struct jlist *jsplit_space(struct jst *st, struct jv s, int64_t max) {
   struct jlist *l = jlist_new(st, 0);
   const char *p = jbytes(st, s);
   size_t i = 0, size;
+  jwork_chars(st, s.len);
   for (;;) {
     while (i < s.len && pychar_classes(pychar_read(p + i, s.len - i, &size)) & PYCHAR_SPACE)
       i += size;
@@ -46,6 +47,7 @@ static struct jlist *rsplit_space(struct jst *st, struct jv s, int64_t max) {
   struct jlist *l = jlist_new(st, 0);
   const char *p = jbytes(st, s);
   size_t end = s.len, size;
+  jwork_chars(st, s.len);
   for (;;) {
     while (end > 0) {
       size_t at = before(p, end);
@@ -75,9 +77,11 @@ static struct jlist *rsplit_space(struct jst *st, struct jv s, int64_t max) {
 
 const char *jfind_last(struct jst *st, const char *p, size_t len, const char *needle, size_t n) {
   for (size_t i = len >= n ? len - n + 1 : 0; i-- > 0;) {
+    if (i % 64 == 0)
+      jspend(st, 8);
     if (p[i] != *needle)
       continue;
-    jwork(st, n + 64);
+    jwork_copy(st, n);
     if (!memcmp(p + i, needle, n))
       return p + i;
   }
@@ -129,6 +133,7 @@ struct jlist *jsplit_lines(struct jst *st, struct jv s, bool keep) {
   struct jlist *l = jlist_new(st, 0);
   const char *p = jbytes(st, s);
   size_t from = 0;
+  jspend(st, s.len / 16);
   for (size_t i = 0; i < s.len;) {
     unsigned char c = (unsigned char)p[i];
     size_t n = c >= 0x20 && c < 0x80 ? 0 : line_break(p + i, s.len - i);
@@ -188,6 +193,7 @@ struct jv jreplace(struct jst *st, struct jv s, struct jv old, struct jv new, in
   size_t from = 0;
   for (; at && count != 0; count--) {
     size_t i = (size_t)(at - p);
+    jstep(st);
     jput(st, b, p + from, i - from);
     jput_str(st, b, new);
     from = i + old.len;

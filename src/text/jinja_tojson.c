@@ -36,6 +36,7 @@ static void put_escaped(struct dumper *d, uint32_t c) {
 
 static void put_string(struct dumper *d, struct jv s) {
   const char *p = jbytes(d->st, s), *end = p + s.len;
+  jspend(d->st, s.len / 16);
   jputc(d->st, d->b, '"');
   while (p < end) {
     const char *run = p;

@@ -44,12 +44,25 @@ void jlimit(struct jst *st, const char *fmt, ...) {
   leave(st, "", text);
 }
 
+#define PAUSE_STEPS 65536 /* half a millisecond */
+
+void jpause(struct jst *st, uint64_t steps) {
+  if (st->steps_left < steps)
+    jlimit(st, "it runs too long");
+  const char *reason = st->stop ? st->stop(st->stop_user) : NULL;
+  if (reason)
+    jlimit(st, "%s", reason);
+  uint64_t left = st->steps_left - steps;
+  st->pause_at = st->stop && left > PAUSE_STEPS ? left - PAUSE_STEPS : 0;
+}
+
 /* A new chunk with room for `size` bytes. */
 static void add_chunk(struct jst *st, size_t size) {
   size_t room = size > CHUNK_BYTES / 4 ? size : CHUNK_BYTES;
   if (room + sizeof(struct jchunk) > st->memory_left)
     jlimit(st, "it needs more memory than a rendering may have");
   st->memory_left -= room + sizeof(struct jchunk);
+  jwork_copy(st, room); /* fresh pages */
   struct jchunk *c = mem_alloc(sizeof *c + room);
   c->next = st->chunks;
   c->size = room;
@@ -273,6 +286,7 @@ uint64_t jhash(struct jst *st, struct jv v) {
   case J_FLOAT:
     return hash_double(v.u.f);
   case J_STR:
+    jspend(st, v.len / 8);
     return hash_bytes(jbytes(st, v), v.len);
   case J_NONE:
   case J_UNDEF:

@@ -169,6 +169,7 @@ static void wrap_line(struct wrapper *w) {
 
 static struct jlist *wrap_paragraph(struct wrapper *w, struct jv text) {
   struct jlist *all = jlist_new(w->st, 8);
+  jspend(w->st, text.len);
   const char *p = jbytes(w->st, text);
   for (size_t i = 0; i < text.len;) {
     size_t e = chunk_end(p, text.len, i, w->hyphens);
@@ -221,8 +222,10 @@ static struct jv ordered(struct jst *st, struct jv v) {
       return v;
     struct jlist *l = jlist_new(st, jseq_len(v));
     jenter(st);
-    for (size_t i = 0; i < jseq_len(v); i++)
+    for (size_t i = 0; i < jseq_len(v); i++) {
+      jstep(st);
       jlist_add(st, l, ordered(st, jseq_at(st, v, i)));
+    }
     jleave(st);
     return (struct jv){.type = v.type == J_TUPLE ? J_TUPLE : J_LIST, .u.list = l};
   }

@@ -15,8 +15,9 @@ struct template {
   struct jprogram *program;
 };
 
-#define DEFAULT_BYTES ((size_t)1 << 30)
-#define DEFAULT_STEPS UINT64_C(200000000)
+#define DEFAULT_OUTPUT_BYTES ((size_t)64 << 20) /* 16 million tokens and more */
+#define DEFAULT_MEMORY_BYTES ((size_t)256 << 20)
+#define DEFAULT_STEPS UINT64_C(50000000)
 #define LOAD_BYTES ((size_t)512 << 20)
 
 static void *get_memory(void *user, size_t size) {
@@ -302,9 +303,12 @@ static int render(const struct template *tpl, struct job *job, const struct temp
   st.now = opts->now;
   st.tojson = opts->tojson;
   st.steps_left = opts->max_steps ? opts->max_steps : DEFAULT_STEPS;
-  st.memory_left = opts->max_memory_bytes ? opts->max_memory_bytes : DEFAULT_BYTES;
+  st.memory_left = opts->max_memory_bytes ? opts->max_memory_bytes : DEFAULT_MEMORY_BYTES;
+  st.stop = opts->stop;
+  st.stop_user = opts->stop_user;
+  st.pause_at = opts->stop ? st.steps_left : 0;
   st.out = &root;
-  size_t most = opts->max_output_bytes ? opts->max_output_bytes : DEFAULT_BYTES;
+  size_t most = opts->max_output_bytes ? opts->max_output_bytes : DEFAULT_OUTPUT_BYTES;
   if (most < max - start)
     out->max = start + most;
   if (job->run) {

@@ -34,9 +34,15 @@ struct template_options {
   unsigned tojson;         /* enum template_tojson, or-ed */
   struct pytime now;       /* what strftime_now tells, local time */
   bool has_now;            /* without it strftime_now is an error that says so */
-  size_t max_output_bytes; /* default 1 GB */
-  size_t max_memory_bytes; /* values made while rendering; default 1 GB */
-  uint64_t max_steps;      /* statements, expressions and items; default 200 million */
+  size_t max_output_bytes; /* default 64 MB */
+  size_t max_memory_bytes; /* values made while rendering; default 256 MB */
+  /* Statements, expressions and items, and what work on text is worth in them; default 50 million,
+   * which is about half a second. */
+  uint64_t max_steps;
+  /* May be NULL. Asked every half a millisecond or so of rendering: a text ends it with that as
+   * the reason. */
+  const char *(*stop)(void *user);
+  void *stop_user;
 };
 
 /* Reads and checks `source` (UTF-8, len bytes, copied). `name` stands in errors ("qwen3.jinja").

@@ -4,6 +4,7 @@
 #include "text/template.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static struct value parse(const char *json) {
@@ -143,6 +144,112 @@ static void test_limits(void **state) {
   check_has(err.text, "UnicodeEncodeError");
   assert_int_equal(limited("{{ strftime_now('%Y') }}", NULL, &err), ERR_INVALID);
   check_has(err.text, "no time is given");
+}
+
+static long peak_kb(void) {
+  struct rusage u;
+  assert_int_equal(getrusage(RUSAGE_SELF, &u), 0);
+  return u.ru_maxrss;
+}
+
+/* Whatever makes long text or lists is refused before it makes them. */
+static void test_growth_is_refused_beforehand(void **state) {
+  (void)state;
+  static const char *const sources[] = {"{{ 'a'.center(1000000000)|length }}",
+                                        "{{ 'a'.ljust(1000000000)|length }}",
+                                        "{{ 'a'.rjust(400000000, 'é')|length }}",
+                                        "{{ '7'.zfill(1000000000)|length }}",
+                                        "{{ '\t'.expandtabs(1000000000)|length }}",
+                                        "{{ '%1000000000d' % 1 }}",
+                                        "{{ '%01000000000d' % 1 }}",
+                                        "{{ '%.1000000000d' % 1 }}",
+                                        "{{ '%*d' % (1000000000, 1) }}",
+                                        "{{ '%1000000000s' % 'a' }}",
+                                        "{{ '%-1000000000c' % 'a' }}",
+                                        "{{ '%1000000000.2f' % 1.5 }}",
+                                        "{{ '{:>1000000000}'.format(1) }}",
+                                        "{{ '{:01000000000,}'.format(1) }}",
+                                        "{{ '{:{}}'.format('a', 1000000000) }}",
+                                        "{{ '{:=^1000000000.3f}'.format(2.5) }}",
+                                        "{{ 'a'|center(1000000000) }}",
+                                        "{{ 'a'|indent(1000000000) }}",
+                                        "{{ [1]|tojson(indent=1000000000) }}",
+                                        "{{ 'a' * 10000000000 }}",
+                                        "{{ 'ab' * 400000000 }}",
+                                        "{{ [1] * 100000000 }}",
+                                        "{{ (1, 2) * 30000000 }}",
+                                        "{{ range(100000)|list * 1000 }}",
+                                        "{{ strftime_now('%c' * 1000000) }}"};
+  struct template_options opts = {.has_now = true, .now = {2026, 8, 22, 12, 34, 56, 0}};
+  long before = peak_kb();
+  for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+    struct err err;
+    if (limited(sources[i], &opts, &err) != ERR_LIMIT)
+      fail_msg("%s: %s", sources[i], err.text);
+    check_has(err.text, "too long");
+  }
+  assert_in_range(peak_kb() - before, 0, 64 << 10);
+}
+
+/* Work without statements costs steps: these would go on for minutes. */
+static void test_work_is_bounded(void **state) {
+  (void)state;
+  static const char *const sources[] = {
+      "{% set s = ' ' * 100000 %}{% for i in range(99999) %}{{ s.isspace() }}{% endfor %}",
+      "{% for i in range(99999) %}{{ (s ~ i)|upper|length }}{% endfor %}",
+      "{% for i in range(99999) %}{{ s|wordcount }}{% endfor %}",
+      "{% for i in range(99999) %}{{ s.split()|length }}{% endfor %}",
+      "{% for i in range(99999) %}{{ s.rfind('b') }}{% endfor %}",
+      "{% for i in range(99999) %}{{ s.count('a') }}{% endfor %}",
+      "{% for i in range(99999) %}{{ s|wordwrap(1)|length }}{% endfor %}",
+      "{% for i in range(99999) %}{{ (s ~ i)[-1] }}{% endfor %}",
+      "{% set l = range(99999)|list %}{% for i in range(99999) %}{{ l == l[:] }}{% endfor %}",
+      "{% set l = range(99999)|list %}{% for i in range(99999) %}{{ l.count(1) }}{% endfor %}",
+      "{% set b = 3 ** 100000 %}{% for i in range(99999) %}{{ b // 7 > 1 }}{% endfor %}",
+      "{% set b = 3 ** 100000 %}{% for i in range(99999) %}{{ ('%x' % b)|length }}{% endfor %}",
+      "{% set n = namespace(s=''.join([''] * 100000 + ['a' * 200])) %}{% for i in range(19) %}"
+      "{% set n.s = n.s + n.s %}{% endfor %}{{ n.s.isalpha() }}"};
+  for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+    struct err err;
+    char source[400];
+    snprintf(source, sizeof source, "{%% set s = 'a' * 100000 ~ 'é' %%}%s", sources[i]);
+    if (limited(source, &(struct template_options){.max_steps = 2000000}, &err) != ERR_LIMIT)
+      fail_msg("%s: %s", source, err.text);
+  }
+}
+
+static const char *stop_after(void *user) {
+  int *left = user;
+  return --*left > 0 ? NULL : "there is no time left";
+}
+
+static void test_stop(void **state) {
+  (void)state;
+  struct err err;
+  int left = 3;
+  struct template_options opts = {.stop = stop_after, .stop_user = &left};
+  assert_int_equal(
+      limited("{{ 1 }}\n{% for i in range(99999) %}{{ '' }}{{ '' }}{{ '' }}{% endfor %}", &opts,
+              &err),
+      ERR_LIMIT);
+  assert_string_equal(err.text, "template 't.jinja' line 2: there is no time left");
+  left = 1000000;
+  assert_int_equal(limited("{% for i in range(99999) %}{{ '' }}{% endfor %}", &opts, &err), 0);
+  assert_in_range(left, 1000000 - 20, 1000000 - 1);
+}
+
+/* Characters of a long text that is not ASCII are found without looking through it. */
+static void test_characters_of_long_text(void **state) {
+  (void)state;
+  struct err err;
+  assert_int_equal(limited("{% set s = 'aé' * 1000000 %}{% set n = namespace(k=0) %}"
+                           "{% for i in range(100000) %}"
+                           "{% if s[i * 19] != ('é' if i % 2 else 'a') or s[-1 - i] != "
+                           "('a' if i % 2 else 'é') or s[i:i + 3]|length != 3 %}"
+                           "{{ raise_exception(i ~ s[i * 19] ~ s[-1 - i]) }}{% endif %}"
+                           "{% endfor %}",
+                           NULL, &err),
+                   0);
 }
 
 static void test_load(void **state) {
@@ -296,9 +403,16 @@ static void test_jinja_rows(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chat),       cmocka_unit_test(test_continue),
-      cmocka_unit_test(test_limits),     cmocka_unit_test(test_load),
-      cmocka_unit_test(test_config),     cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_chat),
+      cmocka_unit_test(test_continue),
+      cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_growth_is_refused_beforehand),
+      cmocka_unit_test(test_work_is_bounded),
+      cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_characters_of_long_text),
+      cmocka_unit_test(test_load),
+      cmocka_unit_test(test_config),
+      cmocka_unit_test(test_threads),
       cmocka_unit_test(test_jinja_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
