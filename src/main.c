@@ -46,10 +46,11 @@ static void print_help(FILE *out) {
 }
 
 /* A standard descriptor that is closed would be given to the next file that is opened, and what is
- * meant for the terminal would land in the log or in the samples. */
+ * meant for the terminal would land in the log or in the samples. Writing to one that was closed
+ * goes on to fail, so that nobody takes silence for success. */
 static int open_standard(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_RDWR : O_RDONLY) != fd)
       return -1;
   return 0;
 }

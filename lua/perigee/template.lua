@@ -109,12 +109,19 @@ local function as_list(t)
   return type(t) == "table" and next(t) == nil and json.array {} or t
 end
 
+local function check_self(self, method)
+  if getmetatable(self) ~= Template then
+    error(("template:%s: its methods are called with a colon, of a template"):format(method), 3)
+  end
+end
+
 local function local_time()
   return os.date "%Y-%m-%dT%H:%M:%S"
 end
 
 --- The text of a conversation, or nil and what is wrong with it.
 function Template:render(messages, opts)
+  check_self(self, "render")
   opts = opts or {}
   if type(messages) ~= "table" then
     error(("template:render: messages must be a list, got %s"):format(type(messages)), 2)
@@ -132,6 +139,7 @@ end
 --- The same from one JSON text with these fields, in which key order is kept; a field `context` renders
 --- with exactly those variables. served: as a server renders that request.
 function Template:render_json(text, served)
+  check_self(self, "render_json")
   return self.core:render_json(text, local_time(), served)
 end
 

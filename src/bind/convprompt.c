@@ -351,7 +351,11 @@ int conv_render(lua_State *L) {
   struct conv_memos *h = memos_of(L);
   struct buf *tail = bind_scratch_buf(L);
   uint64_t t0 = now_ns(L);
-  if (render(h, c, tpl, kwargs, &options, tail, &common, &err))
+  bind_template_watch(L, &options);
+  int rc = render(h, c, tpl, kwargs, &options, tail, &common, &err);
+  if (rc == ERR_LIMIT)
+    state_check_time(L);
+  if (rc)
     return push_failure(L, &err);
   uint64_t t1 = now_ns(L);
   if (promptids_set_tail(&c->prompt, memo, common, tail->len ? tail->data : "", tail->len, &err)) {

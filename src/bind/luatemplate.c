@@ -10,6 +10,7 @@
 #include "bind/hold.h"
 #include "bind/luatemplate.h"
 #include "bind/text.h"
+#include "run/state.h"
 #include "text/chattemplate.h"
 #include "text/json.h"
 #include "text/template.h"
@@ -133,6 +134,16 @@ static int core_unset(lua_State *L) {
 
 /* ---- rendering ---- */
 
+static const char *time_over(void *user) {
+  return state_time_is_over(user) ? "it runs longer than a script may (--runaway)" : NULL;
+}
+
+void bind_template_watch(lua_State *L, struct template_options *opts) {
+  struct state *s = state_of(L);
+  opts->stop = s ? time_over : NULL;
+  opts->stop_user = s;
+}
+
 static int read_now(const char *now, size_t len, struct template_options *opts, struct err *err) {
   if (!now)
     return 0;
@@ -200,8 +211,13 @@ static int push_rendered(lua_State *L, const struct held_template *h, struct val
   struct err err;
   struct value *prepared = bind_hold_value(L);
   struct buf *out = bind_hold_buf(L);
+  bind_template_watch(L, opts);
   int rc = served ? chattemplate_served(row, prepared, &err) : 0;
-  if (rc || render_row(h, served ? prepared : row, opts, out, &err) < 0)
+  if (!rc)
+    rc = render_row(h, served ? prepared : row, opts, out, &err);
+  if (rc == ERR_LIMIT)
+    state_check_time(L);
+  if (rc < 0)
     return push_failure(L, &err);
   lua_pushlstring(L, out->len ? out->data : "", out->len);
   return 1;

@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "cmd/parityask.h"
 #include "out/tokenparity.h"
+#include "text/json.h"
+#include "text/template.h"
 
 struct pass {
   const struct paritycheck *check;
@@ -259,6 +261,69 @@ static size_t list_questions(const struct paritycheck *check, const struct parit
   return m;
 }
 
+/* A template of a server does next to nothing for a conversation of a few words: what it may take
+ * grows with the conversation, so that one that hardly ends does not do so a thousand times, once
+ * for each cause that is tried. */
+#define TRIAL_STEPS 2000000
+#define TRIAL_STEPS_PER_BYTE 1000
+#define TRIAL_BYTES ((size_t)4 << 20)
+#define TRIAL_BYTES_PER_BYTE 100
+
+static size_t size_of(const struct value *v) {
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  if (v)
+    json_write(&text, v);
+  size_t len = text.len;
+  buf_free(&text);
+  return len;
+}
+
+static void bound(struct chattemplate_request *r) {
+  size_t n = size_of(r->messages) + size_of(r->tools) + size_of(r->documents) + size_of(r->kwargs);
+  uint64_t steps = TRIAL_STEPS + (uint64_t)n * TRIAL_STEPS_PER_BYTE;
+  size_t bytes = TRIAL_BYTES + n * TRIAL_BYTES_PER_BYTE;
+  r->max_steps = steps < TEMPLATE_MAX_STEPS ? steps : TEMPLATE_MAX_STEPS;
+  r->max_output_bytes = bytes < TEMPLATE_MAX_OUTPUT ? bytes : TEMPLATE_MAX_OUTPUT;
+}
+
+/* Each conversation once on this side, before anyone is asked: a template that does not come to an
+ * end, or that refuses them all, is no matter of any server. */
+static int try_template(const struct chattemplate *chat, struct tokens_encoder *encoder,
+                        const struct parity_case *cases, size_t n, struct err *err) {
+  struct err first = {0};
+  struct tokens_list ids = {0};
+  size_t refused = 0, all = 0;
+  for (size_t i = 0; i < n && first.code != ERR_LIMIT; i++) {
+    struct err why = {0};
+    if (cases[i].form != PARITY_MESSAGES)
+      continue;
+    all++;
+    ids.n = 0;
+    int rc = chattemplate_encode(chat, encoder, &cases[i].chat, &ids, &why);
+    refused += rc != 0;
+    if (rc == ERR_LIMIT || (rc && !first.code))
+      first = why;
+  }
+  tokens_list_free(&ids);
+  if (first.code != ERR_LIMIT && (!all || refused < all))
+    return 0;
+  return err_set(err, first.code, "%s: %s",
+                 first.code == ERR_LIMIT ? "a conversation of a few words is too much for it"
+                                         : "it renders none of the conversations that are compared",
+                 first.text);
+}
+
+static int try_templates(const struct paritycheck *check, const struct parity_case *cases, size_t n,
+                         struct err *err) {
+  struct tokens_encoder *encoder = tokens_encoder_new(check->fleet->tokens);
+  int rc = 0;
+  for (size_t i = 0; i < check->n_templates && !rc; i++)
+    rc = try_template(check->templates[i], encoder, cases, n, err);
+  tokens_encoder_delete(encoder);
+  return rc ? err_prefix(err, "the template") : 0;
+}
+
 static struct parity_case *copy_cases(const struct paritycases *p, const struct fleet *fleet) {
   struct parity_case *copy = mem_calloc(p->n ? p->n : 1, sizeof *copy);
   struct pytime now = now_of(fleet);
@@ -267,6 +332,8 @@ static struct parity_case *copy_cases(const struct paritycases *p, const struct 
     if (!copy[i].chat.has_now)
       copy[i].chat.now = now;
     copy[i].chat.has_now = true;
+    if (copy[i].form == PARITY_MESSAGES)
+      bound(&copy[i].chat);
   }
   return copy;
 }
@@ -280,6 +347,8 @@ static int ask_and_judge(const struct paritycheck *check, const struct paritycas
   struct parity_server *servers = mem_calloc(f->n_replicas + 1, sizeof *servers);
   size_t n = list_servers(check, servers);
   int rc = n ? 0 : err_set(err, ERR_NOT_FOUND, "no server \"%s\" in the fleet", check->only);
+  if (!rc)
+    rc = try_templates(check, items, cases->n, err);
   if (!rc)
     rc = parityask_run(f, servers, n, questions, n_questions, check->generate, check->timeout_ns,
                        err);

@@ -295,6 +295,11 @@ static bool ran_away(struct state *s, uint64_t *ran_ns, uint64_t *cpu_ns) {
   return *cpu_ns >= limit || *ran_ns - s->still_ns >= last;
 }
 
+bool state_time_is_over(struct state *s) {
+  uint64_t ran_ns, cpu_ns;
+  return s->options.loop && (state_must_stop(s) || ran_away(s, &ran_ns, &cpu_ns));
+}
+
 static void on_count(lua_State *L, lua_Debug *ar);
 
 /* Looks at what runs from that frame on; raises when it must stop. */

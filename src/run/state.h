@@ -136,6 +136,8 @@ void state_leave(struct state *s);
  * does not run in them: a look at the clock; raises when what runs must stop. Nothing in a state
  * that is no run's. */
 void state_check_time(struct lua_State *L);
+/* Whether that would raise, for what may not be left by a jump. */
+bool state_time_is_over(struct state *s);
 /* Notes where the script waits, for whoever watches: called by the C function that makes it wait.
  */
 void state_note_wait(struct state *s, struct lua_State *L);

@@ -52,7 +52,7 @@ static int replace(const struct decostep *step, const char *text, size_t len,
   }
   pattern_end(&search);
   if (rc < 0)
-    return rc;
+    return err_prefix(err, "decoder's Replace");
   return full ? full : decopieces_add(out, text + done, len - done);
 }
 

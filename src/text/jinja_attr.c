@@ -296,7 +296,6 @@ static int64_t position(struct jv key, size_t n) {
 }
 
 static struct jv char_at(struct jst *st, struct jv s, struct jv key) {
-  jwork(st, s.len);
   int64_t i = position(key, jchars(st, s));
   if (i < 0)
     return (struct jv){.type = J_MISSING};

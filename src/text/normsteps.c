@@ -106,7 +106,7 @@ static int run_replace(struct norm_text *t, const struct normstep *step, struct 
     }
   }
   pattern_end(&search);
-  return rc;
+  return rc < 0 ? err_prefix(err, "normalizer's Replace") : rc;
 }
 
 static int run_prepend(struct norm_text *t, const struct normstep *step, struct err *err) {

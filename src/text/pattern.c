@@ -84,9 +84,14 @@ static int next_regex(struct pattern_search *s, size_t *start, size_t *end, stru
                          s->match_data, NULL);
     if (rc == PCRE2_ERROR_NOMATCH)
       return 0;
-    if (rc < 0)
-      return err_set(err, ERR_LIMIT, "the pattern's search ended with PCRE2's error %d at byte %zu",
-                     rc, s->at);
+    if (rc < 0) {
+      PCRE2_UCHAR why[120];
+      pcre2_get_error_message(rc, why, sizeof why);
+      return err_set(err, ERR_LIMIT,
+                     "the pattern's search from byte %zu on tries too many ways to match (PCRE2: "
+                     "%s); other texts may do",
+                     s->at, (char *)why);
+    }
     const PCRE2_SIZE *where = pcre2_get_ovector_pointer(s->match_data);
     *start = where[0];
     *end = where[1];

@@ -90,8 +90,10 @@ static int split(const struct prerun *r, size_t i, const char *text, size_t len,
       rc = feed(&j, start, end, !step->invert);
     done = end;
   } while (found > 0 && !rc);
-  if (!rc)
-    rc = found < 0 ? found : flush(&j);
+  if (!rc && found < 0)
+    rc = err_prefix(r->err, "pre_tokenizer's Split");
+  else if (!rc)
+    rc = flush(&j);
   pattern_end(&search);
   return rc;
 }

@@ -32,12 +32,13 @@ static const struct family {
   const struct special *special;
   size_t n_special;
   uint32_t reserved_from, reserved_to;
+  size_t ranks; /* of its file */
 } families[] = {
-    {"cl100k_base", SPLITTER_CL100K, cl100k, ARRAY_LEN(cl100k), 1, 0},
-    {"o200k_base", SPLITTER_O200K, o200k, ARRAY_LEN(o200k), 1, 0},
-    {"o200k_harmony", SPLITTER_O200K, harmony, ARRAY_LEN(harmony), 200000, 201087},
-    {"llama4", SPLITTER_O200K, llama4, ARRAY_LEN(llama4), 1, 0},
-    {"kimi_k2", SPLITTER_KIMI, kimi, ARRAY_LEN(kimi), 1, 0},
+    {"cl100k_base", SPLITTER_CL100K, cl100k, ARRAY_LEN(cl100k), 1, 0, 100256},
+    {"o200k_base", SPLITTER_O200K, o200k, ARRAY_LEN(o200k), 1, 0, 199998},
+    {"o200k_harmony", SPLITTER_O200K, harmony, ARRAY_LEN(harmony), 200000, 201087, 199998},
+    {"llama4", SPLITTER_O200K, llama4, ARRAY_LEN(llama4), 1, 0, 200000},
+    {"kimi_k2", SPLITTER_KIMI, kimi, ARRAY_LEN(kimi), 1, 0, 163584},
 };
 
 const char *rankfile_families(void) {
@@ -106,7 +107,8 @@ static int read_line(struct tokenizer *t, const char *p, const char *end, size_t
   return rc ? err_prefix(err, "line %zu", line) : 0;
 }
 
-static int read_lines(struct tokenizer *t, const char *text, size_t len, struct err *err) {
+static int read_lines(struct tokenizer *t, const char *text, size_t len, size_t *ranks,
+                      struct err *err) {
   const char *p = text, *end = text + len;
   struct buf bytes;
   int rc = 0;
@@ -118,10 +120,21 @@ static int read_lines(struct tokenizer *t, const char *text, size_t len, struct 
     const char *last = stop > p && stop[-1] == '\r' ? stop - 1 : stop;
     if (last > p)
       rc = read_line(t, p, last, line, &bytes, err);
+    *ranks += last > p;
     p = stop < end ? stop + 1 : end;
   }
   buf_free(&bytes);
   return rc;
+}
+
+/* A file of exactly as many ranks as another family has is that one's. */
+static int check_size(const struct family *f, size_t ranks, struct err *err) {
+  for (size_t i = 0; i < ARRAY_LEN(families) && ranks != f->ranks; i++)
+    if (families[i].ranks == ranks)
+      return err_set(err, ERR_INVALID,
+                     "it has %zu ranks, as %s has; %s has %zu: another family's file?", ranks,
+                     families[i].name, f->name, f->ranks);
+  return 0;
 }
 
 static int add_special(struct tokenizer *t, const char *text, uint32_t id, struct err *err) {
@@ -159,7 +172,10 @@ int rankfile_load(struct tokenizer *t, const char *text, size_t len, const char 
   t->deco_way = DECO_WAY_BYTES;
   t->pre.n = 1;
   t->pre.steps[0] = (struct prestep){.splits = true, .pattern = pattern_splitter(f->splitter)};
-  int rc = read_lines(t, text, len, err);
+  size_t ranks = 0;
+  int rc = read_lines(t, text, len, &ranks, err);
+  if (!rc)
+    rc = check_size(f, ranks, err);
   if (!rc)
     rc = add_specials(t, f, err);
   if (!rc)

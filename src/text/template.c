@@ -15,9 +15,6 @@ struct template {
   struct jprogram *program;
 };
 
-#define DEFAULT_OUTPUT_BYTES ((size_t)64 << 20) /* 16 million tokens and more */
-#define DEFAULT_MEMORY_BYTES ((size_t)256 << 20)
-#define DEFAULT_STEPS UINT64_C(50000000)
 #define LOAD_BYTES ((size_t)512 << 20)
 
 static void *get_memory(void *user, size_t size) {
@@ -302,13 +299,13 @@ static int render(const struct template *tpl, struct job *job, const struct temp
   st.has_now = opts->has_now;
   st.now = opts->now;
   st.tojson = opts->tojson;
-  st.steps_left = opts->max_steps ? opts->max_steps : DEFAULT_STEPS;
-  st.memory_left = opts->max_memory_bytes ? opts->max_memory_bytes : DEFAULT_MEMORY_BYTES;
+  st.steps_left = opts->max_steps ? opts->max_steps : TEMPLATE_MAX_STEPS;
+  st.memory_left = opts->max_memory_bytes ? opts->max_memory_bytes : TEMPLATE_MAX_MEMORY;
   st.stop = opts->stop;
   st.stop_user = opts->stop_user;
   st.pause_at = opts->stop ? st.steps_left : 0;
   st.out = &root;
-  size_t most = opts->max_output_bytes ? opts->max_output_bytes : DEFAULT_OUTPUT_BYTES;
+  size_t most = opts->max_output_bytes ? opts->max_output_bytes : TEMPLATE_MAX_OUTPUT;
   if (most < max - start)
     out->max = start + most;
   if (job->run) {

@@ -29,15 +29,20 @@ enum template_tojson {
   TEMPLATE_TOJSON_HTML = 8     /* \u003c \u003e \u0026 \u0027 for < > & ' */
 };
 
+/* The bounds of a rendering that is given none. */
+#define TEMPLATE_MAX_OUTPUT ((size_t)64 << 20) /* 16 million tokens and more */
+#define TEMPLATE_MAX_MEMORY ((size_t)256 << 20)
+#define TEMPLATE_MAX_STEPS UINT64_C(50000000) /* about half a second */
+
 /* What bounds one rendering; 0 in a field stands for its default. */
 struct template_options {
   unsigned tojson;         /* enum template_tojson, or-ed */
   struct pytime now;       /* what strftime_now tells, local time */
   bool has_now;            /* without it strftime_now is an error that says so */
-  size_t max_output_bytes; /* default 64 MB */
-  size_t max_memory_bytes; /* values made while rendering; default 256 MB */
-  /* Statements, expressions and items, and what work on text is worth in them; default 50 million,
-   * which is about half a second. */
+  size_t max_output_bytes; /* default TEMPLATE_MAX_OUTPUT */
+  size_t max_memory_bytes; /* values made while rendering; default TEMPLATE_MAX_MEMORY */
+  /* Statements, expressions and items, and what work on text is worth in them; default
+   * TEMPLATE_MAX_STEPS. */
   uint64_t max_steps;
   /* May be NULL. Asked every half a millisecond or so of rendering: a text ends it with that as
    * the reason. */

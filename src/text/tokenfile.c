@@ -152,6 +152,19 @@ static int load_named(const char *name, const char *given, struct err *err,
   return rc;
 }
 
+/* Whatever else can be opened may never end. */
+static int check_regular(const char *path, struct err *err) {
+  struct stat st;
+  if (stat(path, &st))
+    return failed(err, path, "open");
+  if (S_ISREG(st.st_mode))
+    return 0;
+  return err_set(err, ERR_INVALID,
+                 "%s: is no regular file: name a tokenizer.json, its folder or a "
+                 "rank file",
+                 path);
+}
+
 int tokens_load(const char *path, const struct tokens_load_options *options,
                 const struct tokens **out, struct err *err) {
   struct stat st;
@@ -168,6 +181,8 @@ int tokens_load(const char *path, const struct tokens_load_options *options,
   if (buf_add(&name, path, strlen(path)) ||
       (S_ISDIR(st.st_mode) && buf_add(&name, "/tokenizer.json", 15)))
     rc = err_set(err, ERR_INVALID, "a path of more than 64 KiB");
+  if (!rc)
+    rc = check_regular(name.data, err);
   if (!rc)
     rc = tokenfile_read(name.data, &text, err);
   if (!rc)

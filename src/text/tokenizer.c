@@ -92,12 +92,12 @@ static int encode_normalized(struct work *w, const char *text, size_t len, bool 
 }
 
 static int encode_section(struct work *w, const char *text, size_t len, bool first) {
-  if (!w->t->norm.n)
-    return encode_normalized(w, text, len, first);
-  const char *normal;
-  size_t n;
-  int rc = normsteps_run(&w->t->norm, text, len, w->e->norm, &normal, &n, &first, w->err);
-  return rc ? rc : encode_normalized(w, normal, n, first);
+  int rc = 0;
+  if (w->t->norm.n)
+    rc = normsteps_run(&w->t->norm, text, len, w->e->norm, &text, &len, &first, w->err);
+  if (!rc)
+    rc = encode_normalized(w, text, len, first);
+  return rc ? err_prefix(w->err, "tokenizer %s", w->t->base.name) : 0;
 }
 
 int tokenizer_encode_section(struct tokens_encoder *be, const char *text, size_t len, bool first,
