@@ -3,7 +3,7 @@ import json
 import os
 import subprocess
 
-from harness import PERIGEE, ROOT, Skip, eq, has, main
+from harness import PERIGEE, ROOT, Server, Skip, eq, has, main, simple_chat
 from models import qwen3
 
 THREADS = []
@@ -157,6 +157,45 @@ def oracle_agrees(work, seed, count):
 def test_oracle(work):
     """The same 1,500 templates every time; PERIGEE_TEMPLATE_SEED=N tries others."""
     oracle_agrees(work, int(os.environ.get("PERIGEE_TEMPLATE_SEED", "7000000")), 1500)
+
+
+ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+REFUSES = "\n{{ raise_exception('no system role') }}"
+ONE = """
+local perigee, chat = require "perigee", require "perigee.chat"
+return perigee.plan { load = perigee.closed { users = 2, duration = "2s" }, session = function(vu)
+  local c = chat.new(vu)
+  c:user "hello there"
+  c:send { max_tokens = 4 }
+end }
+"""
+
+
+def test_a_template_that_fails_here_is_no_matter_of_a_server(work):
+    """Tried on this side first; nobody is asked for tokens, nothing takes long."""
+    one = work.write("one.lua", ONE)
+    for source, reason in ((ENDLESS, "line 1: it runs too long"), ("{{ 'a' * 70000000 }}", "line 1: "),
+                           (REFUSES, "line 2: TemplateError: no system role")):
+        tpl = work.write("own.jinja", source)
+        with Server(simple_chat) as server:
+            for args in (["parity", server.url], ["run", one, "--replica", server.url]):
+                done = work.perigee(*args, "--tokenizer", "bytes", "--template", tpl, timeout=60)
+                eq(done.status, 1, f"status of {args} ({done.err})")
+                has(done.err, reason)
+            eq([r.path for r in server.requests if r.path != "/v1/models"], [])
+
+
+def test_a_rendering_obeys_runaway(work):
+    tpl = work.write("own.jinja", ENDLESS)
+    script = work.write("s.lua", ONE.replace("c:user", f"c:set_renderer(require 'perigee.template'.load '{tpl}')\n  c:user"))
+    done = work.perigee("run", script, "--runaway", "0.01", "--tokenizer", "bytes", timeout=60)
+    has(done.out + done.err, "without waiting, so it was stopped")
+
+
+def test_growth_is_refused_at_once(work):
+    for source in ("{{ 'a'.center(1000000000)|length }}", "{{ '%1000000000d' % 1 }}", "{{ '{:>1000000000}'.format(1) }}",
+                   "{{ 'a'|indent(1000000000) }}", "{{ [1]|tojson(indent=1000000000) }}", "{{ [1] * 1000000000 }}"):
+        has(render("--template", source, status=1), "too long")
 
 
 main(globals())

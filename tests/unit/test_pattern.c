@@ -50,6 +50,20 @@ static void test_matches(void **state) {
   check_matches(regex("."), "a\n\r", "0-1 2-3");
 }
 
+static void test_backtracking(void **state) {
+  (void)state;
+  struct pattern p = regex("(?:(a|b)+)+c");
+  struct pattern_search s;
+  struct err err;
+  size_t start, end;
+  pattern_begin(&s, &p, "baaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaad", 39);
+  assert_int_equal(pattern_next(&s, &start, &end, &err), ERR_LIMIT);
+  assert_string_equal(err.text, "the pattern's search from byte 0 on tries too many ways to match "
+                                "(PCRE2: match limit exceeded); other texts may do");
+  pattern_end(&s);
+  pattern_free(&p);
+}
+
 static void check_refused(const char *text, const char *what) {
   struct pattern p;
   struct err err;
@@ -98,7 +112,8 @@ static void test_rewrite(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_matches), cmocka_unit_test(test_refused),
-                                     cmocka_unit_test(test_rewrite)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_matches), cmocka_unit_test(test_backtracking),
+      cmocka_unit_test(test_refused), cmocka_unit_test(test_rewrite)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,6 +96,10 @@ static void test_bad_files(void **state) {
   small_file(&file);
   put_line(&file, "zz", 2, 163585);
   check_bad(file.data, "kimi_k2", "rank 163585 is the family's special token [EOS]");
+  file.len = 0; /* as many as another family's file has */
+  for (unsigned i = 0; i < 163584; i++)
+    put_line(&file, (char[]){(char)i, (char)(i >> 8), (char)(i >> 16)}, i < 256 ? 1 : 3, i);
+  check_bad(file.data, "o200k_base", "it has 163584 ranks, as kimi_k2 has; o200k_base has 199998");
   buf_free(&file);
 }
 
@@ -150,6 +154,10 @@ static void test_paths(void **state) {
   check_path(json, NULL, ERR_INVALID, "line 1");
   write_file(json, "", 0);
   check_path(json, NULL, ERR_INVALID, "not a tokenizer.json");
+  unlink(path);
+  assert_int_equal(mkfifo(path, 0600), 0); /* nobody writes to it */
+  check_path(path, "llama4", ERR_INVALID, "no regular file");
+  check_path("/dev/zero", "llama4", ERR_INVALID, "no regular file");
   unlink(json);
   unlink(path);
   rmdir(folder);
