@@ -103,8 +103,8 @@ void gencall_arguments(const struct value *schema, uint64_t key, struct buf *out
 static int render(const struct genchoice *c, const struct value *body, const struct genmodel *model,
                   struct tokens_list *out, struct apierror *e) {
   struct value copy = value_copy(body), message = value_object();
-  struct value *calls = value_set(&message, "role", value_cstring("assistant"));
-  calls = value_set(&message, "tool_calls", value_array());
+  value_set(&message, "role", value_cstring("assistant"));
+  struct value *calls = value_set(&message, "tool_calls", value_array());
   struct value *call = value_push(calls, value_object());
   value_set(call, "id", value_cstring(c->call_id));
   value_set(call, "type", value_cstring("function"));
@@ -189,6 +189,7 @@ int gencall_settle(struct genchoice *c, const struct value *body, const struct v
     rc = apierror_set(e, 400, "tools", "%s", err.text);
   }
   if (!rc) {
+    assert(said && n); /* the arguments are two bytes at least */
     c->output = mem_calloc(n, sizeof *c->output);
     c->shown = mem_calloc(n, sizeof *c->shown);
     memcpy(c->output, said, n * sizeof *c->output);

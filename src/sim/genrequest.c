@@ -344,7 +344,7 @@ static int settle(struct genrequest *r, const struct value *body, const struct g
                   struct apierror *e) {
   struct genanswer_ask ask;
   const struct value *tool = NULL;
-  int64_t wanted;
+  int64_t wanted = -1;
   int rc = truncate(r, body, model, e);
   if (!rc)
     rc = read_wanted(r, body, &wanted, e);

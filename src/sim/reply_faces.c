@@ -138,12 +138,13 @@ static void put_text_or_null(const struct genchoice *c, const struct piece *p, b
 /* SGLang writes all of a delta's keys. */
 static void put_sglang(const struct genchoice *c, const struct piece *p, bool call,
                        struct buf *out) {
+  static const struct piece nothing = {0};
   buf_puts(out, p->role || p->whole ? "\"role\":\"assistant\",\"content\":"
                                     : "\"role\":null,\"content\":");
   if (p->role)
     buf_puts(out, "\"\"");
   else
-    put_text_or_null(c, call ? &(struct piece){0} : p, false, !p->whole || call, out);
+    put_text_or_null(c, call ? &nothing : p, false, !p->whole || call, out);
   buf_puts(out, ",\"reasoning_content\":");
   put_text_or_null(c, p, true, true, out);
   buf_puts(out, p->whole ? "," : ",\"hidden_states\":null,");
