@@ -91,6 +91,7 @@ static int check_sampling(const struct value *body, struct apierror *e) {
 /* ---- prompts ---- */
 
 static void add_prompt(struct genrequest *r, uint32_t *ids, uint32_t n) {
+  assert(ids && n);
   r->choices = mem_resize(r->choices, (size_t)r->n_choices + r->n, sizeof *r->choices);
   for (uint32_t i = 0; i < r->n; i++) {
     struct genchoice *c = &r->choices[r->n_choices++];
