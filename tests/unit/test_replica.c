@@ -303,7 +303,7 @@ static void test_a_load_wakes_the_replica(void **state) {
   p.offload.tokens = 100000;
   struct engine_config e = steptime_engine_config(&p);
   struct err err;
-  struct replica *r = replica_new(&e, &p, 0, &err);
+  struct replica *r = replica_new(&e, &p, METERS_VLLM, 0, &err);
   struct job a, b, c;
   uint64_t due, now;
   add(r, &a, 1000, 1, 0, 0); /* three chunks of 256 */
