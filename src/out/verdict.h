@@ -38,7 +38,7 @@ struct verdict_input {
 };
 
 struct verdict {
-  int status;       /* enum verdict_status */
+  int status;        /* enum verdict_status */
   char reason[1000]; /* one line for a person */
 };
 

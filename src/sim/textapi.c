@@ -131,7 +131,7 @@ static void put_field(const struct value *body, const char *name, const char *mi
 static void put_rendered(const struct genmodel *model, const struct genrequest *r, uint32_t i,
                          const struct value *body, const char *id, struct buf *out) {
   const char *request_id = r->request_id ? r->request_id : id;
-  const struct genchoice *c = &r->choices[i * r->n];
+  const struct genchoice *c = &r->choices[(size_t)i * r->n];
   struct buf whole;
   buf_init(&whole, BUF_MAX_OWN);
   if (r->api == GEN_CHAT)

@@ -207,8 +207,8 @@ static void test_work_is_bounded(void **state) {
       "{% set l = range(99999)|list %}{% for i in range(99999) %}{{ l.count(1) }}{% endfor %}",
       "{% set b = 3 ** 100000 %}{% for i in range(99999) %}{{ b // 7 > 1 }}{% endfor %}",
       "{% set b = 3 ** 100000 %}{% for i in range(99999) %}{{ ('%x' % b)|length }}{% endfor %}",
-      "{% set n = namespace(s=''.join([''] * 100000 + ['a' * 200])) %}{% for i in range(19) %}"
-      "{% set n.s = n.s + n.s %}{% endfor %}{{ n.s.isalpha() }}"};
+      ("{% set n = namespace(s=''.join([''] * 100000 + ['a' * 200])) %}{% for i in range(19) %}"
+       "{% set n.s = n.s + n.s %}{% endfor %}{{ n.s.isalpha() }}")};
   for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
     struct err err;
     char source[400];
