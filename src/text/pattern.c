@@ -58,6 +58,13 @@ int pattern_regex(struct pattern *p, const char *regex, size_t len, struct err *
   return rc;
 }
 
+bool pattern_may_be_empty(const struct pattern *p) {
+  uint32_t empty = 0;
+  if (p->kind == PATTERN_REGEX)
+    (void)pcre2_pattern_info(p->regex, PCRE2_INFO_MATCHEMPTY, &empty);
+  return empty || (p->kind == PATTERN_STRING && !p->len);
+}
+
 void pattern_free(struct pattern *p) {
   mem_free(p->string);
   pcre2_code_free(p->regex);

@@ -32,6 +32,8 @@ struct pattern pattern_splitter(enum splitter s);
  * ERR_UNSUPPORTED: names the construct that has no exact equal. */
 NODISCARD int pattern_regex(struct pattern *p, const char *regex, size_t len, struct err *err);
 void pattern_free(struct pattern *p);
+/* Whether a match can be empty, in some text. */
+bool pattern_may_be_empty(const struct pattern *p);
 
 /* One walk over the matches of a text. */
 struct pattern_search {

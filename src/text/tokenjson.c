@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "text/json.h"
 #include "text/json_scan.h"
+#include "text/unicode.h"
 #include "text/utf8.h"
 
 enum part { P_ADDED, P_NORMALIZER, P_PRE, P_POST, P_DECODER, P_MODEL, P_PARTS };
@@ -268,6 +269,21 @@ static int added_flags(const struct value *v, struct added_token *flags, bool *n
   return 0;
 }
 
+/* A token of white space that takes the white space beside it along: the reference's matches then
+ * lie over each other, and what comes of that is not done here. */
+static int check_blank(const struct value *text, const struct added_token *flags, struct err *err) {
+  const char *p = text->u.string.data, *end = p + text->u.string.len;
+  bool blank = flags->lstrip || flags->rstrip;
+  while (blank && p < end)
+    blank = unicode_class_fast(utf8_take(&p)) & UNICODE_SPACE;
+  if (!blank)
+    return 0;
+  return err_set(
+      err, ERR_UNSUPPORTED,
+      "added_tokens: the one with id %u is white space and has %s, which has no exact equal here",
+      flags->id, flags->lstrip ? "lstrip" : "rstrip");
+}
+
 /* The reference does not take the file's id: a token that is in the vocabulary keeps its id there,
  * another gets the next free one. A file that says otherwise would be read differently by others.
  */
@@ -306,6 +322,8 @@ static int load_added(struct loading *l) {
     bool normalized = !(special && special->kind == VALUE_BOOL && special->u.boolean);
     struct added_token flags = {.id = (uint32_t)id};
     rc = added_flags(v, &flags, &normalized, l->err);
+    if (!rc)
+      rc = check_blank(text, &flags, l->err);
     if (!rc)
       rc = check_id(l, text, flags.id, &next);
     if (!rc)

@@ -65,11 +65,15 @@ static int get_text(const char *part, const struct value *v, const char *key, ch
   return 0;
 }
 
+#define EMPTY_MATCH "it can match nothing at all, which has no exact equal here"
+
 static int get_pattern(const char *part, const struct value *v, struct pattern *out,
                        struct err *err) {
   const struct value *p = value_get(v, "pattern"), *s = value_get(p, "String"),
                      *r = value_get(p, "Regex");
   if (value_count(p) == 1 && s && s->kind == VALUE_STRING) {
+    if (!s->u.string.len)
+      return refuse_field(part, v, "pattern", EMPTY_MATCH, err);
     *out = pattern_string(s->u.string.data, s->u.string.len);
     return 0;
   }
@@ -77,6 +81,13 @@ static int get_pattern(const char *part, const struct value *v, struct pattern *
     return refuse_field(part, v, "pattern", "must be {\"String\": …} or {\"Regex\": …}", err);
   int rc = pattern_regex(out, r->u.string.data, r->u.string.len, err);
   return rc ? err_prefix(err, "%s: %s", part, type_of(v)) : 0;
+}
+
+/* What is replaced: the same, but nothing is no match. */
+static int get_replaced(const char *part, const struct value *v, struct pattern *out,
+                        struct err *err) {
+  int rc = get_pattern(part, v, out, err);
+  return !rc && pattern_may_be_empty(out) ? refuse_field(part, v, "pattern", EMPTY_MATCH, err) : rc;
 }
 
 /* ------------------------------------------------------------------------------- normalizers */
@@ -102,7 +113,7 @@ static int norm_one(struct tokenizer *t, const struct value *v, struct err *err)
     step->kind = NORM_REPLACE;
     rc = check_keys(part, v, "pattern content", err);
     if (!rc)
-      rc = get_pattern(part, v, &step->pattern, err);
+      rc = get_replaced(part, v, &step->pattern, err);
     return rc ? rc : get_text(part, v, "content", &step->content, &step->content_len, err);
   }
   if (is(v, "Strip")) {
@@ -307,7 +318,7 @@ static int deco_step(const struct value *v, struct decostep *step, struct err *e
     step->kind = DECO_REPLACE;
     rc = check_keys(part, v, "pattern content", err);
     if (!rc)
-      rc = get_pattern(part, v, &step->pattern, err);
+      rc = get_replaced(part, v, &step->pattern, err);
     return rc ? rc : get_text(part, v, "content", &step->content, &step->content_len, err);
   }
   if (is(v, "Strip")) {

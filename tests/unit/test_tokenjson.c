@@ -139,6 +139,23 @@ static void test_refused_parts(void **state) {
   check_refused(&c, name, "normalizer",
                 "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"^a\"},\"content\":\"\"}", no,
                 "normalizer: Replace: pattern \"^a\"");
+  static const char *const empty[] = {"{\"String\":\"\"}", "{\"Regex\":\"l*\"}",
+                                      "{\"Regex\":\"(?<=l)\"}"};
+  for (size_t i = 0; i < ARRAY_LEN(empty); i++) {
+    char part[200];
+    snprintf(part, sizeof part, "{\"type\":\"Replace\",\"pattern\":%s,\"content\":\"-\"}",
+             empty[i]);
+    check_refused(&c, name, "normalizer", part, no,
+                  "normalizer: Replace: pattern: it can match nothing at all");
+  }
+  check_refused(&c, name, "pre_tokenizer",
+                "{\"type\":\"Split\",\"pattern\":{\"String\":\"\"},\"behavior\":\"Isolated\"}", no,
+                "pre_tokenizer: Split: pattern: it can match nothing at all");
+  check_refused(&c, name, "added_tokens",
+                "[{\"id\":99999,\"content\":\" \\n\",\"lstrip\":true,\"rstrip\":true}]", no,
+                "added_tokens: the one with id 99999 is white space and has lstrip");
+  check_refused(&c, name, "added_tokens", "[{\"id\":99999,\"content\":\" \",\"rstrip\":true}]", no,
+                "has rstrip");
   check_refused(&c, name, "pre_tokenizer", "{\"type\":\"Whitespace\"}", no, "\"Whitespace\"");
   check_refused(&c, name, "pre_tokenizer",
                 "{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Kept\"}", no,
