@@ -3,6 +3,7 @@
  * nothing on the stack. */
 #include "bind/bind.h"
 #include "bind/hold.h"
+#include "run/state.h"
 #include "text/json.h"
 
 #include <lauxlib.h>
@@ -63,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy((void *)(uintptr_t)in.text, data, size);
   lua_State *L = luaL_newstate();
   require(L);
+  state_mark_plain(L);
   lua_pushcfunction(L, run);
   lua_pushlightuserdata(L, &in);
   require(lua_pcall(L, 1, 0, 0) == LUA_OK);
