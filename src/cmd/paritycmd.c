@@ -74,7 +74,7 @@ static const struct options_command command = {
         "order of tools and their keys, the spacing of tojson, another renderer, and more.\n"
         "\n"
         "Exit status: 0 all equal, 1 a server cannot be reached or a file cannot be used, 2 wrong\n"
-        "usage, 98 nothing could be compared with some server, 99 something differs.",
+        "usage, 98 a server could not be compared (to the end), 99 something differs.",
     .specs = specs,
     .n_specs = ARRAY_LEN(specs),
     .min_args = 0,
