@@ -240,7 +240,7 @@ syntax: $(BUILD)/gen/version.h
 
 # One stamp per source that passed, made again when it or a header of it changed.
 # The analyzer follows the paths through a function up to so many states. Its own limit, 225000, takes four times as long
-# and finds the same in what was tried (mistakes put into a score of files): a mistake shows early or not at all.
+# and finds the same of the mistakes that were put into 15 files, one each, to see.
 TIDY_DEPTH ?= -Xclang -analyzer-config -Xclang max-nodes=50000
 TIDY_OK := $(patsubst src/%.c,$(BUILD)/tidy/%.ok,$(wildcard src/*.c) $(SRCS))
 $(BUILD)/tidy/%.ok: $(BUILD)/obj/%.o .clang-tidy

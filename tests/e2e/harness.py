@@ -371,6 +371,10 @@ def matches(text, pattern):
 
 def main(names):
     wanted = sys.argv[1:]
+    unknown = [n for n in wanted + names.get("THREADS", []) if n not in names]
+    if unknown:  # a name that is none would run nothing, and nobody would know
+        print(f"no such test here: {' '.join(unknown)}\n0 passed, 1 failed")
+        sys.exit(1)
     if SANITIZED == "tsan" and "THREADS" in names and not wanted:
         wanted = names["THREADS"]
     passed = failed = skipped = 0

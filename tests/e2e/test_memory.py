@@ -71,10 +71,12 @@ return perigee.plan {
         begun = time.monotonic()
         result = work.perigee("run", "s.lua", "--replica", server.url, "--model", "test-model", "--max-users", "500",
                               "--workers", "2", *RELAXED)
+        took = time.monotonic() - begun
         soon(begun, 20)
     eq(result.status, 1, result.err)
     has(result.err, "more than 500 sessions are alive at once (--max-users)")
-    assert 500 < result.summary["sessions"]["incomplete"] < 50000, result.summary["sessions"]
+    # No more than arrive in that time, however late the run's end was noticed.
+    assert 500 < result.summary["sessions"]["incomplete"] < 2000 * took, (took, result.summary["sessions"])
     eq(result.summary["sessions"]["ok"], 0)
     assert result.run["window"]["end_ns"] < 20e9
 

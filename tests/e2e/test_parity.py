@@ -13,7 +13,8 @@ import urllib.request
 from harness import RELAXED, Server, eq, has, main, one_turn
 from models import harmony, qwen3, small
 
-THREADS = ["test_a_run_asks_once_for_each_server", "test_a_run_on_bytes_compares_a_prompt",
+THREADS = ["test_what_a_run_asks_each_server", "test_a_default_system_prompt_is_seen_by_a_run_and_the_doctor",
+           "test_a_server_that_counts_otherwise_is_named", "test_a_run_on_bytes_compares_a_prompt",
            "test_a_run_proves_parity", "test_a_run_with_other_tokens_is_not_valid",
            "test_a_template_that_takes_no_system_message", "test_counts_of_the_whole_run",
            "test_without_preflight_it_is_not_proven"]
