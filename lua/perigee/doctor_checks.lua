@@ -206,6 +206,16 @@ local function has_chat_ids(e)
   return chat and type(chat.tokens) == "table" and #chat.tokens > 0
 end
 
+-- What a reply of /tokenize has in the place of ids, where it has anything there; nil.
+local function broken_ids(e, prompt)
+  local answer = prompt.status == 200 and object(e, "tokenize")
+  if prompt.status ~= 200 then
+    return prompt.status ~= 404 and prompt.status ~= 405 and prompt.status ~= 501 and said(prompt) or nil
+  end
+  return prompt.error and "the answer breaks off or is too long" or not answer and "no JSON in the answer"
+    or answer.tokens ~= nil and "its tokens are no list of ids" or nil
+end
+
 function checks.tokenize(_, e)
   local prompt, chat = reply(e, "tokenize"), reply(e, "tokenize_chat")
   if not prompt then
@@ -213,15 +223,17 @@ function checks.tokenize(_, e)
   end
   local ids = probe.sample_ids(e)
   if not ids then
+    local broken = broken_ids(e, prompt)
     local text = ("/tokenize: %s; token parity rests on %s"):format(
-      prompt.status == 200 and "no ids in the answer" or said(prompt), has_render(e) and "its render endpoint"
+      broken or prompt.status == 200 and "no ids in the answer" or said(prompt),
+      has_render(e) and "its render endpoint"
       or "completions: their prompt_token_ids, else usage.prompt_tokens alone")
     if e.role == "gateway" then
       return { ok("tokenize", "%s", text) }
     end
-    return { warn("tokenize", "vLLM, SGLang and llama.cpp have it: is a proxy hiding it? Otherwise nothing"
-      .. " can be done",
-      "%s", text) }
+    local fix = broken and "it is there, and does not do what it should: see the server's log"
+      or "vLLM, SGLang and llama.cpp have it: is a proxy hiding it? Otherwise nothing can be done"
+    return { warn("tokenize", fix, "%s", text) }
   end
   local back = object(e, "detokenize")
   local text = back and (back.prompt or back.text or back.content)

@@ -267,7 +267,7 @@ function probe.sample_ids(e)
     return nil
   end
   for _, id in ipairs(tokens) do
-    if math.type(id) ~= "integer" then
+    if math.type(id) ~= "integer" or id < 0 then
       return nil
     end
   end

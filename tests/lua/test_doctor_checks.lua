@@ -155,6 +155,12 @@ describe("doctor_checks.tokenize", function()
   it("says what there is", function()
     expect(tokenize()):eq "ok: prompts and messages (3 tokens for the sample); /detokenize gives the text back"
     expect(tokenize { tokenize = false }):matches "^warn: /tokenize: not there"
+    expect(tokenize { tokenize = false }):contains "is a proxy hiding it?"
+    expect(tokenize { tokenize = pretend.body { tokens = { "1", "2" } } }):matches(
+      "^warn: /tokenize: its tokens are no list of ids; .*%-> it is there, and does not do what it should")
+    expect(tokenize { tokenize = pretend.body { tokens = { -1 } } }):contains "its tokens are no list of ids"
+    expect(tokenize { tokenize = pretend.status(500) }):matches "^warn: /tokenize: HTTP 500.*%-> it is there, and"
+    expect(tokenize { tokenize = pretend.body { ids = {} } }):contains "no ids in the answer"
     expect(tokenize({ tokenize = false }, { role = "gateway" })):matches "^ok: /tokenize: not there"
     expect(tokenize { tokenize_chat = pretend.status(400) }):contains "messages: HTTP 400"
     expect(tokenize { detokenize = pretend.body { prompt = "other" } }):matches "^warn: .*another text"
