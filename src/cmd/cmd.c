@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <string.h>
@@ -42,6 +43,23 @@ int cmd_flush(int status) {
   if (!wanted)
     return status;
   return status == EXIT_USAGE || status == EXIT_INTERRUPTED ? status : EXIT_FAILED;
+}
+
+static void on_signal(int number) {
+  static const char text[] = "perigee: interrupted before anything was measured\n";
+  (void)number;
+  ssize_t done = write(STDERR_FILENO, text, sizeof text - 1);
+  (void)done; /* the terminal may be what went away */
+  _exit(EXIT_INTERRUPTED);
+}
+
+void cmd_end_on_signals(void) {
+  static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+  for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
+    struct sigaction now_is;
+    if (sigaction(signals[i], NULL, &now_is) == 0 && now_is.sa_handler != SIG_IGN)
+      signal(signals[i], on_signal);
+  }
 }
 
 int cmd_need_descriptors(size_t need, const char *what, struct err *err) {

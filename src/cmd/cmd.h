@@ -35,6 +35,11 @@ NODISCARD int cmd_need_descriptors(size_t need, const char *what, struct err *er
 /* The limit of open files as it is now; 0 when there is none. */
 uint64_t cmd_descriptor_limit(void);
 
+/* From here on SIGINT, SIGTERM and SIGHUP (where they are not ignored) end the process with
+ * EXIT_INTERRUPTED and a line on stderr: nothing has been measured that is worth keeping, and the
+ * built-in fleet ends with its parent. */
+void cmd_end_on_signals(void);
+
 /* Runs `main(args)` of a module that is written in Lua (perigee.new, perigee.list …) in a plain
  * state. */
 int cmd_lua_main(const char *name, const char *module, int argc, char **argv);

@@ -6,7 +6,6 @@
  * model, tokenizer, block_size (as the fleet file has it), simulated, nonce, sent, elapsed_ms,
  * out_of_time, options {has_key, proxy, insecure, strict}, client (cmd/clientfacts.h), parity {list
  * (cmd/paritycheck.h), error}}. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -349,21 +348,6 @@ static int work(struct doctor *d, struct err *err) {
   return rc ? cmd_fail("doctor", EXIT_FAILED, err) : status;
 }
 
-/* Nothing of it is worth keeping: the built-in fleet ends with us. */
-static void on_signal(int number) {
-  (void)number;
-  _exit(EXIT_INTERRUPTED);
-}
-
-static void end_at_once(void) {
-  static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-  for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
-    struct sigaction now_is;
-    if (sigaction(signals[i], NULL, &now_is) == 0 && now_is.sa_handler != SIG_IGN)
-      signal(signals[i], on_signal);
-  }
-}
-
 int cmd_doctor(int argc, char **argv) {
   struct err err = {0};
   struct options_list args = {0};
@@ -380,7 +364,7 @@ int cmd_doctor(int argc, char **argv) {
   if (rc < 0)
     status = cmd_fail("doctor", rc == ERR_LIMIT || rc == ERR_IO ? EXIT_FAILED : EXIT_USAGE, &err);
   else if (rc == 0)
-    end_at_once();
+    cmd_end_on_signals();
   if (rc == 0)
     status = work(&d, &err);
   bool lost = d.ask && doctorask_lost(d.ask);

@@ -74,7 +74,8 @@ static const struct options_command command = {
         "order of tools and their keys, the spacing of tojson, another renderer, and more.\n"
         "\n"
         "Exit status: 0 all equal, 1 a server cannot be reached or a file cannot be used, 2 wrong\n"
-        "usage, 98 a server could not be compared (to the end), 99 something differs.",
+        "usage, 98 a server could not be compared (to the end), 99 something differs, 130 "
+        "interrupted.",
     .specs = specs,
     .n_specs = ARRAY_LEN(specs),
     .min_args = 0,
@@ -234,10 +235,11 @@ static int run(struct job *j, struct err *err) {
     return cmd_fail("parity", err->code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILED, err);
   if (http_global_init(err))
     return cmd_fail("parity", EXIT_FAILED, err);
+  cmd_end_on_signals();
   struct simopts wish = {.replicas = j->o.sim};
   if (j->o.sim && simchild_start_fleet(&j->sim, &wish, 1, 0, &j->fleet, err))
     return cmd_fail("parity", err->code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILED, err);
-  if (probe_models(&j->fleet, err))
+  if (probe_models(&j->fleet, (uint64_t)(j->o.timeout_s * (double)NS_PER_S), err))
     return cmd_fail("parity", EXIT_FAILED, err);
   if (need_tokenizer(j, err))
     return cmd_fail("parity", EXIT_USAGE, err);

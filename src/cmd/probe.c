@@ -294,8 +294,8 @@ static int judge(struct fleet *fleet, const struct ask *asks, size_t n, bool str
   return 0;
 }
 
-static int ask_all(const struct fleet *fleet, struct http_client *client, struct ask *asks,
-                   size_t n, struct err *err) {
+static int ask_all(const struct fleet *fleet, struct http_client *client, uint64_t timeout_ns,
+                   struct ask *asks, size_t n, struct err *err) {
   for (size_t i = 0; i < n; i++) {
     struct http_target_options options = {
         .url = fleet->gateway ? fleet->gateway : fleet->replicas[i].url,
@@ -310,7 +310,7 @@ static int ask_all(const struct fleet *fleet, struct http_client *client, struct
     r->method = "GET";
     r->path = "/v1/models";
     r->headers = fleet->headers;
-    r->timeouts.total_ns = 10 * NS_PER_S;
+    r->timeouts.total_ns = timeout_ns;
     r->done = on_done;
     r->user = &asks[i];
     rc = http_request_start(client, r, err);
@@ -322,7 +322,7 @@ static int ask_all(const struct fleet *fleet, struct http_client *client, struct
   return 0;
 }
 
-static int probe(struct fleet *fleet, bool strict, struct err *err) {
+static int probe(struct fleet *fleet, bool strict, uint64_t timeout_ns, struct err *err) {
   size_t n = fleet->gateway ? 1 : fleet->n_replicas;
   assert(n > 0);
   struct probe probe = {.loop = loop_new(err)};
@@ -338,7 +338,7 @@ static int probe(struct fleet *fleet, bool strict, struct err *err) {
   }
   for (size_t i = 0; i < n; i++)
     asks[i].probe = &probe;
-  rc = ask_all(fleet, client, asks, n, err);
+  rc = ask_all(fleet, client, timeout_ns, asks, n, err);
   if (!rc) {
     loop_run(probe.loop);
     rc = judge(fleet, asks, n, strict, err);
@@ -364,9 +364,9 @@ int probe_take(struct fleet *fleet, const char *url, const struct value *answer,
 }
 
 int probe_fleet(struct fleet *fleet, struct err *err) {
-  return probe(fleet, true, err);
+  return probe(fleet, true, 10 * NS_PER_S, err);
 }
 
-int probe_models(struct fleet *fleet, struct err *err) {
-  return probe(fleet, false, err);
+int probe_models(struct fleet *fleet, uint64_t timeout_ns, struct err *err) {
+  return probe(fleet, false, timeout_ns, err);
 }

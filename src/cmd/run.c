@@ -383,6 +383,7 @@ static int prepare(struct runjob *job, struct err *err) {
   uint32_t workers = job->options.workers ? (uint32_t)job->options.workers : run_default_workers();
   if (cmd_need_descriptors(DESCRIPTORS_TO_READ, "reading a script", err) || http_global_init(err))
     return cmd_fail("run", 1, err);
+  cmd_end_on_signals(); /* until the load takes them over */
   if (read_script(job, err) || run_options_limits(&job->options, &job->limits, err) ||
       find_fleet(job, err))
     return usage(err);

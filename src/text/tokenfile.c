@@ -46,6 +46,11 @@ static int load_text(const char *path, const struct buf *text, const char *famil
                      const struct tokens **out, struct err *err) {
   const char *end = text->data + text->len, *first = json_skip_space(text->data, end);
   bool json = first < end && *first == '{';
+  if (text->len >= 3 && memcmp(text->data, "\xef\xbb\xbf", 3) == 0)
+    return err_set(err, ERR_INVALID,
+                   "%s: begins with a byte order mark (EF BB BF), which is no part of JSON or of a "
+                   "rank file: take these three bytes away",
+                   path);
   if (json && family)
     return err_set(err, ERR_INVALID,
                    "%s: is a JSON file; only rank files have a family (leave out \"%s\")", path,
@@ -139,10 +144,9 @@ static int load_named(const char *name, const char *given, struct err *err,
   if (!find_named(name, &path, &family))
     rc = not_found(name, err);
   if (!rc && given && (!family || strcmp(family, given) != 0))
-    rc = err_set(err, ERR_INVALID,
-                 "tokenizer \"%s\" is %s%s, not a rank file of family \"%.60s\": "
-                 "leave the family out",
-                 name, family ? "the rank file of " : "no rank file", family ? family : "", given);
+    rc = err_set(err, ERR_INVALID, "tokenizer \"%s\" is %s%s: leave out the family \"%.60s\"", name,
+                 family ? "the rank file of the family " : "a tokenizer.json, which has no family",
+                 family ? family : "", given);
   if (!rc)
     rc = tokenfile_read(path.data, &text, err);
   if (!rc)
@@ -172,6 +176,9 @@ int tokens_load(const char *path, const struct tokens_load_options *options,
   int rc = 0;
   *out = NULL;
   if (stat(path, &st)) {
+    if (options && options->family && strcmp(path, "bytes") == 0)
+      return err_set(err, ERR_INVALID, "tokenizer \"bytes\" has no family: leave out \"%.60s\"",
+                     options->family);
     if (errno == ENOENT && *path && !strpbrk(path, "/."))
       return load_named(path, options ? options->family : NULL, err, out);
     return failed(err, path, "open");

@@ -69,9 +69,14 @@ static int load_vocab(struct loading *l) {
   while (!rc && (more = jsonwalk_next(&w, &key, &value)) > 0) {
     struct json_number n;
     buf_reset(&l->left);
-    if (!jsonwalk_string(key, &l->left) || json_scan_number(value.p, value.end, &n) != value.end ||
-        !n.is_int || n.integer < 0 || n.integer > UINT32_MAX)
+    if (!jsonwalk_string(key, &l->left))
       return not_json(l, "model: vocab", l->vocab);
+    if (json_scan_number(value.p, value.end, &n) != value.end || !n.is_int || n.integer < 0 ||
+        n.integer > UINT32_MAX)
+      return err_set(l->err, ERR_INVALID,
+                     "model: vocab: the id of \"%.*s\" is %.*s, not a whole number below 2^32",
+                     (int)(l->left.len < 60 ? l->left.len : 60), l->left.data ? l->left.data : "",
+                     (int)(value.end - value.p < 40 ? value.end - value.p : 40), value.p);
     rc = bpe_add(&l->t->bpe, (uint32_t)n.integer, l->left.data ? l->left.data : "", l->left.len,
                  l->err);
   }
@@ -263,8 +268,9 @@ static int added_flags(const struct value *v, struct added_token *flags, bool *n
         known = true;
       }
     if (!known)
-      return err_set(err, ERR_UNSUPPORTED, "added_tokens: field \"%s\" is not known, or its value",
-                     pair->key);
+      return err_set(err, ERR_UNSUPPORTED,
+                     "added_tokens: the one with id %u: field \"%.60s\" is not known, or its value",
+                     flags->id, pair->key);
   }
   return 0;
 }

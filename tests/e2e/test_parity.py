@@ -7,10 +7,11 @@ that shows every lie; Qwen3 and gpt-oss come from `make deps` and are skipped by
 import contextlib
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 
-from harness import RELAXED, Server, eq, has, main, one_turn
+from harness import RELAXED, Server, eq, has, main, one_turn, soon
 from models import harmony, qwen3, small
 
 THREADS = ["test_what_a_run_asks_each_server", "test_a_default_system_prompt_is_seen_by_a_run_and_the_doctor",
@@ -749,6 +750,15 @@ def test_a_count_without_its_ids_is_held_against_those_of_tokenize(work):
             eq(parity(work, liar, "--tokenizer", folder)[0]["verdict"], "equal")
     eq((c["causes"][0]["name"], c["causes"][0]["strength"]), ("usage", "count"))
     has(c["causes"][0]["text"], "counts 2 fewer than the ids that the server gives of the same request")
+
+
+def test_its_timeout_holds_for_every_question(work):
+    with Server(lambda request, c: time.sleep(60), raw=True) as server:
+        begun = time.monotonic()
+        done = work.perigee("parity", server.url, "--tokenizer", "bytes", "--timeout", "400ms")
+        soon(begun, 4, done.err)
+        eq(done.status, 1)
+        has(done.err, "not done within 400 ms")
 
 
 main(globals())

@@ -85,6 +85,7 @@ def test_errors(work):
     has(error("--tokenizer", "no-such-one", "x", status=1), 'tokenizer "no-such-one": neither a file or folder')
     has(error("--tokenizer", work.path + "/none/x.json", "x", status=1), "/none/x.json: cannot open: No such file")
     has(error("--tokenizer", folder, "--family", "gpt9", "x"), "only rank files have a family")
+    has(error("--tokenizer", "bytes", "--family", "o200k_base", "x"), 'tokenizer "bytes" has no family: leave out "o200k_base"')
     has(error("--tokenizer", os.path.join(DATA, "train.py"), "x", status=1), "say its family (cl100k_base")
     has(error("--tokenizer", os.path.join(DATA, "train.py"), "--family", "gpt9", "x"), 'family "gpt9" is not known')
     has(error("--tokenizer", folder, "--decode", "12 x"), '"x" is no token id')

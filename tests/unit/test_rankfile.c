@@ -132,6 +132,9 @@ static void test_paths(void **state) {
   small_file(&file);
   write_file(path, file.data, file.len);
   check_path(path, NULL, ERR_INVALID, "say its family (cl100k_base, o200k_base");
+  write_file(path, "\xef\xbb\xbf{}", 5);
+  check_path(path, NULL, ERR_INVALID, "begins with a byte order mark (EF BB BF)");
+  write_file(path, file.data, file.len);
   struct tokens_load_options options = {"llama4"};
   check_ok(tokens_load(path, &options, &t, &err), &err);
   assert_string_equal(t->name, path);

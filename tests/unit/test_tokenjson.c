@@ -111,7 +111,10 @@ static void test_refused_model(void **state) {
   check_refused(&c, name, "model.fuse_unk", "1", bad, "fuse_unk: must be true or false");
   check_refused(&c, name, "model.magic", "1", no, "model: magic");
   check_refused(&c, name, "model.vocab", "[[\"a\",-1.5]]", bad, "model: vocab");
-  check_refused(&c, name, "model.vocab", "{\"a\":-1}", bad, "model: vocab");
+  check_refused(&c, name, "model.vocab", "{\"a\":-1}", bad,
+                "model: vocab: the id of \"a\" is -1, not a whole number below 2^32");
+  check_refused(&c, name, "model.vocab", "{\"a\":0,\"b\":5.5}", bad, "the id of \"b\" is 5.5");
+  check_refused(&c, name, "model.vocab", "{\"a\":4294967296}", bad, "is 4294967296, not");
   check_refused(&c, name, "model.vocab", "{\"a\":1,\"b\":1}", bad, "id 1 is taken");
   check_refused(&c, name, "model.merges", "[\"a b c\"]", bad, "number 1 is neither");
   check_refused(&c, name, "model.merges", "[[\"a\"]]", bad, "number 1 is neither");
@@ -194,7 +197,7 @@ static void test_refused_parts(void **state) {
                 "\"<x>\" has id 99999 in the file");
   check_refused(&c, name, "added_tokens", "[{\"content\":\"<x>\"}]", bad, "number 1 lacks");
   check_refused(&c, name, "added_tokens", "[{\"id\":668,\"content\":\"<x>\",\"fuzzy\":true}]", no,
-                "field \"fuzzy\"");
+                "the one with id 668: field \"fuzzy\"");
   cases_close(&c);
 }
 
