@@ -145,4 +145,25 @@ function words.quantity(x, unit)
   return words.figure(x * scale) .. (name ~= "" and " " .. name or "")
 end
 
+--- What percentiles that are not given would need: `refused` is { p95 = 100, … }.
+function words.refusal_note(refused)
+  local parts = {}
+  for _, p in ipairs(words.sorted_keys(refused)) do
+    parts[#parts + 1] = ("%s needs %s"):format(p, words.count(refused[p]))
+  end
+  return ("— too few samples: %s."):format(table.concat(parts, ", "))
+end
+
+-- Rows of counts carry no `refused`: these are the numbers that the percentiles need.
+local NEEDS = { ttft_p50 = 10, ttft_p95 = 100, e2e_p95 = 100 }
+
+--- Of a row `r`, the percentiles `names` (such as "ttft_p95") that too few samples leave out, into `refused`.
+function words.note_refused(r, names, refused)
+  for _, name in ipairs(names) do
+    if (num(r[name:match "^%a+%d?%a*" .. "_n"]) or 0) > 0 and not num(r[name]) then
+      refused[name:match "p%d+"] = NEEDS[name]
+    end
+  end
+end
+
 return words

@@ -1,4 +1,5 @@
--- perigee.report_tables: the split by tag. The other tables are test_report_data.lua's.
+-- perigee.report_tables: the splits by tag. Replicas and failures are test_report_replicas.lua's, the other
+-- tables test_report_data.lua's.
 local tables = require "perigee.report_tables"
 
 local function by_tag(summary)
@@ -77,24 +78,6 @@ describe("own metrics by tag", function()
     expect(texts(s.rows[1])):eq { "plan_time", "kind", "big", "10", "7.50 ms", "7.50 ms", "—", "12.0 ms" }
     expect(s.notes):eq { "— too few samples: p50 needs 10, p95 needs 100." }
     expect(section({}, "Own metrics by tag")):is_nil()
-  end)
-end)
-
-describe("replicas", function()
-  local function notes(of, ...)
-    local list = {}
-    for i, n in ipairs { ... } do
-      list[i] = { id = "r" .. i, requests = n, sessions = n, share = 0.1, failed = 0 }
-    end
-    return section({ replicas = list, placements = { of = of, n = 9 },
-      policies = { { policy = "session_hash", requests = 90 } } }, "Replicas").notes
-  end
-
-  it("say when a few sessions are uneven by chance", function()
-    expect(notes("sessions", 1, 5, 3)[1]):contains "session_hash over 9 sessions: uneven by chance"
-    expect(notes("sessions", 0, 0, 90)[1]):contains "more uneven than chance"
-    expect(notes("sessions", 3, 3, 4)):eq {}
-    expect(notes("requests", 1, 5, 3)):eq {}
   end)
 end)
 
