@@ -136,7 +136,10 @@ static int add_own(struct job *j, struct err *err) {
     rc = read_file(j->o.prompts.items[i], "--prompt", &text, err);
     if (rc)
       return rc;
-    if (json_utf8_valid(text.data, text.len) < text.len)
+    if (!text.len)
+      rc = err_set(err, ERR_INVALID, "--prompt: %s is empty, which proves nothing",
+                   j->o.prompts.items[i]);
+    else if (json_utf8_valid(text.data, text.len) < text.len)
       rc = err_set(err, ERR_INVALID, "--prompt: %s is not UTF-8", j->o.prompts.items[i]);
     else
       paritycases_add_prompt(&j->cases, j->o.prompts.items[i], text.data, text.len);

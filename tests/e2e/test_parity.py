@@ -752,6 +752,12 @@ def test_a_count_without_its_ids_is_held_against_those_of_tokenize(work):
     has(c["causes"][0]["text"], "counts 2 fewer than the ids that the server gives of the same request")
 
 
+def test_an_empty_prompt_proves_nothing(work):
+    done = work.perigee("parity", "--sim", "1", "--prompt", work.write("none", ""), "--no-battery")
+    eq((done.status, done.out), (2, ""))
+    has(done.err, "--prompt: ", "none is empty, which proves nothing")
+
+
 def test_its_timeout_holds_for_every_question(work):
     with Server(lambda request, c: time.sleep(60), raw=True) as server:
         begun = time.monotonic()
