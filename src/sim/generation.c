@@ -6,12 +6,9 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "sim/delivery.h"
-#include "sim/face.h"
-#include "sim/reply.h"
+#include "sim/genstream.h"
+#include "sim/gentruth.h"
 #include "sim/transfer.h"
-
-enum { ID_MAX = 128, HEAD_MAX = 320 };
 
 static const struct {
   const char *path, *prefix; /* prefix: of response ids */
@@ -22,106 +19,12 @@ static const struct {
     [GEN_RESPONSES] = {"/v1/responses", "resp_", &reply_responses},
 };
 
-/* One choice in the engine. */
-struct gen_part {
-  struct replica_seq seq;
-  struct generation *owner;
-  uint32_t index, sent; /* sent: output tokens that are in events */
-  bool in_engine;       /* added and not gone */
-};
-
-struct generation {
-  struct simhost *host;
-  struct generation *prev, *next; /* in host->open */
-  struct genrequest gen;
-  struct response_ask ask; /* of Responses */
-  struct reply reply;
-  struct gen_part *parts; /* gen.n_choices of them */
-  uint32_t n_parts, n_done;
-  struct delivery delivery;
-  struct loop_timer start_timer; /* a stall before the head */
-  struct loop_timer alive_timer; /* the next comment of a face that sends them */
-  struct loop_timer queue_timer; /* the profile's overhead before the engine */
-  uint64_t number, received_ns;
-  char id[ID_MAX];
-  char *request_id;   /* the client's X-Request-Id; NULL */
-  const char *path;   /* static */
-  const char *finish; /* how it ended, for the log */
-  uint64_t created_s;
-  uint32_t longest; /* output tokens of its longest finished choice */
-  bool has_gen;     /* gen and reply are filled in */
-  bool began;       /* the engine's first output was seen */
-  bool held;        /* its parts are being gone through: not to be freed */
-};
-
 /* ---- the end ---- */
 
-static const char *fault_names(const struct fault_plan *plan, struct buf *b) {
-  if (!plan->kinds)
-    return NULL;
-  for (int k = 0; k < FAULT_KINDS; k++)
-    if (plan->kinds & 1u << k) {
-      buf_puts(b, b->len ? " " : "");
-      buf_puts(b, faults_kind_name((enum fault_kind)k));
-    }
-  return b->data;
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b) {
-  return !a || (b && b < a) ? b : a;
-}
-
 /* The figure that usage reports: vLLM takes that of one of the choices, here always the first. */
-static uint32_t cached_of(const struct generation *x) {
+uint32_t generation_cached(const struct generation *x) {
   int64_t n = x->n_parts ? x->parts[0].seq.engine.num_cached : 0;
   return n > 0 ? (uint32_t)n : 0;
-}
-
-static uint32_t loaded_of(const struct generation *x, enum engine_source from) {
-  return x->n_parts ? x->parts[0].seq.engine.num_loaded[from] : 0;
-}
-
-static void add_parts(const struct generation *x, struct truth_line *line) {
-  for (uint32_t i = 0; i < x->n_parts; i++) {
-    const struct replica_seq *seq = &x->parts[i].seq;
-    line->scheduled_ns = earlier(line->scheduled_ns, seq->scheduled_ns);
-    line->first_token_ns = earlier(line->first_token_ns, seq->first_ns);
-    if (seq->last_ns > line->last_token_ns)
-      line->last_token_ns = seq->last_ns;
-    line->output_tokens += seq->engine.num_output;
-    line->preemptions += seq->engine.num_preemptions;
-  }
-}
-
-static void log_truth(struct generation *x) {
-  struct simhost *h = x->host;
-  if (!h->truth)
-    return;
-  struct buf names;
-  buf_init(&names, BUF_MAX_OWN);
-  struct truth_line line = {
-      .replica = h->id,
-      .id = x->id,
-      .request_id = x->request_id,
-      .path = x->path,
-      .fault = fault_names(&x->delivery.plan, &names),
-      .finish = x->finish,
-      .number = x->number,
-      .stream = x->gen.stream,
-      .status = x->delivery.status,
-      .received_ns = x->received_ns,
-      .choices = x->n_parts,
-      .prompt_tokens = x->has_gen ? genrequest_prompt_tokens(&x->gen) : 0,
-      .cached_tokens = cached_of(x),
-      .offload_tokens = loaded_of(x, ENGINE_OFFLOAD),
-      .shared_tokens = loaded_of(x, ENGINE_SHARED),
-      .transfer_tokens = loaded_of(x, ENGINE_TRANSFER),
-      .writes = x->delivery.writes,
-      .n_writes = x->delivery.n_writes,
-  };
-  add_parts(x, &line);
-  truth_add(h->truth, &line);
-  buf_free(&names);
 }
 
 static bool in_engine(const struct generation *x) {
@@ -135,7 +38,7 @@ static bool in_engine(const struct generation *x) {
 static void settle(struct generation *x) {
   if (x->held || in_engine(x) || x->delivery.state != DELIVERY_OVER)
     return;
-  log_truth(x);
+  gentruth_log(x);
   struct simhost *h = x->host;
   if (x->next)
     x->next->prev = x->prev;
@@ -202,126 +105,6 @@ static void on_delivery_over(struct delivery *d) {
 
 /* ---- output ---- */
 
-static uint64_t keep_alive_ns(const struct simhost *h) {
-  return h->flags.keep_alive_ns ? h->flags.keep_alive_ns : face_get(h->face)->keep_alive_ns;
-}
-
-/* From now on so much silence is too much. */
-static void stay_alive(struct generation *x) {
-  uint64_t ns = keep_alive_ns(x->host);
-  loop_timer_clear(x->host->loop, &x->alive_timer);
-  if (ns && x->delivery.state == DELIVERY_OPEN)
-    loop_timer_set(x->host->loop, &x->alive_timer, loop_now(x->host->loop) + ns);
-}
-
-static void on_silence(struct loop_timer *t) {
-  struct generation *x = CONTAINER_OF(t, struct generation, alive_timer);
-  delivery_comment(&x->delivery, x->host->face == FACE_VLLM ? ": keep-alive\n\n" : ":\n\n");
-  stay_alive(x);
-}
-
-/* Hands on what is in the host's list of events; false when the answer ended by one of them. */
-static bool push(struct generation *x) {
-  struct events *ev = &x->host->events;
-  enum delivery_state s = DELIVERY_OPEN;
-  for (size_t i = 0; i < ev->n && s == DELIVERY_OPEN; i++) {
-    size_t len;
-    const char *data = events_at(ev, i, &len);
-    s = delivery_event(&x->delivery, data, len, ev->marks[i].kind);
-  }
-  if (ev->n)
-    stay_alive(x);
-  events_reset(ev);
-  return s == DELIVERY_OPEN;
-}
-
-static struct reply_facts facts_of(const struct generation *x) {
-  struct reply_facts f = {.cached = cached_of(x)};
-  const struct replica_seq *seq = x->n_parts ? &x->parts[0].seq : NULL;
-  if (seq && seq->first_ns) {
-    f.prefill_ns = seq->first_ns - seq->scheduled_ns;
-    f.decode_ns = seq->last_ns - seq->first_ns;
-  }
-  for (uint32_t i = 0; i < x->n_parts; i++)
-    f.completion += x->parts[i].seq.engine.num_output;
-  return f;
-}
-
-/* The next tokens of a choice, when it is time for an event. Returns whether the answer is open. */
-static bool stream_tokens(struct generation *x, struct gen_part *part, bool last) {
-  const struct reply_form *form = x->reply.o.form;
-  const struct genchoice *c = &x->gen.choices[part->index];
-  struct reply_facts f = facts_of(x);
-  struct events *ev = &x->host->events;
-  uint32_t n = part->seq.engine.num_output;
-  if (!x->began && form->first)
-    form->first(&x->reply, &f, ev);
-  x->began = true;
-  bool due =
-      last || n == c->hidden + 1 || (n > c->hidden && n - part->sent >= x->gen.stream_interval);
-  if (due) {
-    form->tokens(&x->reply, part->index, part->sent, n, last, &f, ev);
-    part->sent = n;
-  }
-  return push(x);
-}
-
-static bool stream_end(struct generation *x) {
-  struct reply_facts f = facts_of(x);
-  x->reply.o.form->end(&x->reply, &f, &x->host->events);
-  return push(x) && delivery_finish(&x->delivery) == DELIVERY_OPEN;
-}
-
-static void write_error(struct delivery *d, const struct apierror *e, struct events *out) {
-  struct generation *x = CONTAINER_OF(d, struct generation, delivery);
-  x->reply.sequence = d->taken; /* the event it takes the place of is not sent */
-  x->reply.o.form->error(&x->reply, e, out);
-}
-
-/* Headers of every answer, with a content type. */
-static void make_head(const struct generation *x, const char *type, char *head) {
-  const struct simhost *h = x->host;
-  const char *id = h->flags.request_id_headers && x->request_id ? x->request_id : NULL;
-  snprintf(head, HEAD_MAX, "%sContent-Type: %s\r\n%s%.100s%s", h->header, type,
-           id ? "X-Request-Id: " : "", id ? id : "", id ? "\r\n" : "");
-}
-
-static void send_whole(struct generation *x) {
-  char head[HEAD_MAX];
-  struct buf *b = &x->host->scratch;
-  struct reply_facts f = facts_of(x);
-  make_head(x, "application/json", head);
-  if (x->parts[0].seq.engine.hold_id)
-    x->reply.transfer = transfer_offer(x->host, x->id, &x->parts[0].seq.engine);
-  x->reply.o.form->whole(&x->reply, &f, b);
-  delivery_whole(&x->delivery, 200, head, b->data, b->len);
-  buf_reset(b);
-}
-
-/* The response is kept as it was sent. */
-static void store(struct generation *x) {
-  struct reply_facts f = facts_of(x);
-  struct buf b;
-  if (x->gen.api != GEN_RESPONSES || !x->ask.store)
-    return;
-  buf_init(&b, BUF_MAX_OWN);
-  x->reply.o.form->whole(&x->reply, &f, &b);
-  response_store_put(&x->host->responses, x->id, x->ask.messages, b.data);
-  x->ask.messages = value_null();
-  buf_free(&b);
-}
-
-/* The last choice is through. */
-static void finish(struct generation *x) {
-  x->finish = x->gen.choices[x->gen.n_choices - 1].finish;
-  replica_count_request(x->host->replica, x->gen.n, x->longest);
-  store(x);
-  if (x->gen.stream)
-    stream_end(x);
-  else
-    send_whole(x);
-}
-
 static void on_token(struct replica_seq *seq, bool last, uint64_t now_ns) {
   (void)now_ns;
   struct gen_part *part = CONTAINER_OF(seq, struct gen_part, seq);
@@ -335,9 +118,9 @@ static void on_token(struct replica_seq *seq, bool last, uint64_t now_ns) {
       x->longest = seq->engine.num_output;
   }
   if (x->gen.stream)
-    open = stream_tokens(x, part, last);
+    open = genstream_tokens(x, part, last);
   if (open && x->n_done == x->n_parts)
-    finish(x);
+    genstream_finish(x);
   else if (!open && x->n_done < x->n_parts) {
     leave_engine(x, "fault");
     return;
@@ -362,15 +145,15 @@ void generation_abort_all(struct simhost *h) {
         continue;
       genrequest_cut(&x->gen.choices[i], seq->engine.num_output, "abort");
       replica_abort(h->replica, seq);
-      struct reply_facts f = facts_of(x);
+      struct reply_facts f = genstream_facts(x);
       if (x->gen.stream)
         x->reply.o.form->tokens(&x->reply, i, part->sent, seq->engine.num_output, true, &f, ev);
     }
     x->finish = "abort";
     if (!x->gen.stream)
-      send_whole(x);
-    else if (push(x))
-      stream_end(x);
+      genstream_send_whole(x);
+    else if (genstream_push(x))
+      genstream_end(x);
     x->held = false;
     settle(x);
   }
@@ -386,9 +169,9 @@ size_t generation_open(const struct simhost *h) {
 /* ---- arrival ---- */
 
 static void refuse(struct generation *x, const struct apierror *e) {
-  char head[HEAD_MAX];
+  char head[GENERATION_HEAD_MAX];
   struct buf *b = &x->host->scratch;
-  make_head(x, "application/json", head);
+  genstream_make_head(x, "application/json", head);
   face_refusal(x->host->face, e, b);
   x->finish = "refused";
   delivery_whole(&x->delivery, e->status, head, b->data, b->len);
@@ -469,7 +252,7 @@ static void begin_reply(struct generation *x) {
   if (x->gen.api != GEN_RESPONSES)
     own = face_get(h->face)->form;
   if (h->face != FACE_VLLM) {
-    char id[ID_MAX];
+    char id[GENERATION_ID_MAX];
     face_id(h->face, x->id, id, sizeof id);
     memcpy(x->id, id, sizeof id);
   }
@@ -482,14 +265,14 @@ static void begin_reply(struct generation *x) {
                             .hide = plan->no_output,
                             .no_usage = plan->no_usage};
   reply_init(&x->reply, &x->gen, &o);
-  x->delivery.write_error = write_error;
+  x->delivery.write_error = genstream_write_error;
   x->has_gen = true;
 }
 
 static void start(struct generation *x) {
   struct simhost *h = x->host;
   struct apierror e = {0};
-  char head[HEAD_MAX];
+  char head[GENERATION_HEAD_MAX];
   size_t len;
   const char *body = httpd_body(x->delivery.req, &len);
   enum gen_api api = x->gen.api;
@@ -503,13 +286,13 @@ static void start(struct generation *x) {
   }
   begin_reply(x);
   if (x->gen.stream) {
-    make_head(x, "text/event-stream; charset=utf-8", head);
+    genstream_make_head(x, "text/event-stream; charset=utf-8", head);
     delivery_start(&x->delivery, 200, head);
-    stay_alive(x);
+    genstream_stay_alive(x);
   }
   if (x->gen.stream && x->reply.o.form->begin) {
     x->reply.o.form->begin(&x->reply, &h->events);
-    if (!push(x)) {
+    if (!genstream_push(x)) {
       x->finish = "fault";
       settle(x);
       return;
@@ -552,7 +335,7 @@ void generation_begin(struct simhost *h, struct httpd_request *req, enum gen_api
   h->open = x;
   loop_timer_init(&x->start_timer, on_start_due);
   loop_timer_init(&x->queue_timer, on_queue_due);
-  loop_timer_init(&x->alive_timer, on_silence);
+  loop_timer_init(&x->alive_timer, genstream_on_silence);
 
   struct fault_plan plan;
   faults_decide(&h->faults, x->path, x->number, &plan);

@@ -1,0 +1,127 @@
+/* genstream.c: see genstream.h. */
+#include "sim/genstream.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/transfer.h"
+
+static uint64_t keep_alive_ns(const struct simhost *h) {
+  return h->flags.keep_alive_ns ? h->flags.keep_alive_ns : face_get(h->face)->keep_alive_ns;
+}
+
+/* From now on so much silence is too much. */
+void genstream_stay_alive(struct generation *x) {
+  uint64_t ns = keep_alive_ns(x->host);
+  loop_timer_clear(x->host->loop, &x->alive_timer);
+  if (ns && x->delivery.state == DELIVERY_OPEN)
+    loop_timer_set(x->host->loop, &x->alive_timer, loop_now(x->host->loop) + ns);
+}
+
+void genstream_on_silence(struct loop_timer *t) {
+  struct generation *x = CONTAINER_OF(t, struct generation, alive_timer);
+  delivery_comment(&x->delivery, x->host->face == FACE_VLLM ? ": keep-alive\n\n" : ":\n\n");
+  genstream_stay_alive(x);
+}
+
+/* Hands on what is in the host's list of events; false when the answer ended by one of them. */
+bool genstream_push(struct generation *x) {
+  struct events *ev = &x->host->events;
+  enum delivery_state s = DELIVERY_OPEN;
+  for (size_t i = 0; i < ev->n && s == DELIVERY_OPEN; i++) {
+    size_t len;
+    const char *data = events_at(ev, i, &len);
+    s = delivery_event(&x->delivery, data, len, ev->marks[i].kind);
+  }
+  if (ev->n)
+    genstream_stay_alive(x);
+  events_reset(ev);
+  return s == DELIVERY_OPEN;
+}
+
+struct reply_facts genstream_facts(const struct generation *x) {
+  struct reply_facts f = {.cached = generation_cached(x)};
+  const struct replica_seq *seq = x->n_parts ? &x->parts[0].seq : NULL;
+  if (seq && seq->first_ns) {
+    f.prefill_ns = seq->first_ns - seq->scheduled_ns;
+    f.decode_ns = seq->last_ns - seq->first_ns;
+  }
+  for (uint32_t i = 0; i < x->n_parts; i++)
+    f.completion += x->parts[i].seq.engine.num_output;
+  return f;
+}
+
+/* The next tokens of a choice, when it is time for an event. Returns whether the answer is open. */
+bool genstream_tokens(struct generation *x, struct gen_part *part, bool last) {
+  const struct reply_form *form = x->reply.o.form;
+  const struct genchoice *c = &x->gen.choices[part->index];
+  struct reply_facts f = genstream_facts(x);
+  struct events *ev = &x->host->events;
+  uint32_t n = part->seq.engine.num_output;
+  if (!x->began && form->first)
+    form->first(&x->reply, &f, ev);
+  x->began = true;
+  bool due =
+      last || n == c->hidden + 1 || (n > c->hidden && n - part->sent >= x->gen.stream_interval);
+  if (due) {
+    form->tokens(&x->reply, part->index, part->sent, n, last, &f, ev);
+    part->sent = n;
+  }
+  return genstream_push(x);
+}
+
+bool genstream_end(struct generation *x) {
+  struct reply_facts f = genstream_facts(x);
+  x->reply.o.form->end(&x->reply, &f, &x->host->events);
+  return genstream_push(x) && delivery_finish(&x->delivery) == DELIVERY_OPEN;
+}
+
+void genstream_write_error(struct delivery *d, const struct apierror *e, struct events *out) {
+  struct generation *x = CONTAINER_OF(d, struct generation, delivery);
+  x->reply.sequence = d->taken; /* the event it takes the place of is not sent */
+  x->reply.o.form->error(&x->reply, e, out);
+}
+
+/* Headers of every answer, with a content type. */
+void genstream_make_head(const struct generation *x, const char *type, char *head) {
+  const struct simhost *h = x->host;
+  const char *id = h->flags.request_id_headers && x->request_id ? x->request_id : NULL;
+  snprintf(head, GENERATION_HEAD_MAX, "%sContent-Type: %s\r\n%s%.100s%s", h->header, type,
+           id ? "X-Request-Id: " : "", id ? id : "", id ? "\r\n" : "");
+}
+
+void genstream_send_whole(struct generation *x) {
+  char head[GENERATION_HEAD_MAX];
+  struct buf *b = &x->host->scratch;
+  struct reply_facts f = genstream_facts(x);
+  genstream_make_head(x, "application/json", head);
+  if (x->parts[0].seq.engine.hold_id)
+    x->reply.transfer = transfer_offer(x->host, x->id, &x->parts[0].seq.engine);
+  x->reply.o.form->whole(&x->reply, &f, b);
+  delivery_whole(&x->delivery, 200, head, b->data, b->len);
+  buf_reset(b);
+}
+
+/* The response is kept as it was sent. */
+static void store(struct generation *x) {
+  struct reply_facts f = genstream_facts(x);
+  struct buf b;
+  if (x->gen.api != GEN_RESPONSES || !x->ask.store)
+    return;
+  buf_init(&b, BUF_MAX_OWN);
+  x->reply.o.form->whole(&x->reply, &f, &b);
+  response_store_put(&x->host->responses, x->id, x->ask.messages, b.data);
+  x->ask.messages = value_null();
+  buf_free(&b);
+}
+
+/* The last choice is through. */
+void genstream_finish(struct generation *x) {
+  x->finish = x->gen.choices[x->gen.n_choices - 1].finish;
+  replica_count_request(x->host->replica, x->gen.n, x->longest);
+  store(x);
+  if (x->gen.stream)
+    genstream_end(x);
+  else
+    genstream_send_whole(x);
+}
