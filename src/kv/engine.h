@@ -78,7 +78,8 @@ struct engine_request {
   uint32_t num_computed;
   uint32_t num_output;
   uint32_t num_preemptions;
-  int64_t num_cached; /* of the first admission, loaded tokens included; −1 before it */
+  uint32_t num_evicted; /* blocks of cached content that its own blocks took the place of */
+  int64_t num_cached;   /* of the first admission, loaded tokens included; −1 before it */
   uint32_t num_loaded[ENGINE_SOURCES]; /* of those */
   uint64_t hold_id;                    /* not 0: ended with blocks held, engine_release_hold */
   enum engine_finish finish;
@@ -185,6 +186,20 @@ uint32_t engine_peek(const struct engine *e, const uint32_t *tokens, uint32_t n,
                      const char *adapter);
 uint32_t engine_peek_tiers(const struct engine *e, const uint32_t *tokens, uint32_t n,
                            const char *salt, const char *adapter);
+
+/* The names of a prompt's whole blocks and chunks, made once to ask several engines of one
+ * configuration (engine_prefix.c). */
+struct engine_prefix {
+  uint64_t *blocks, *chunks;
+  uint32_t n_blocks, n_chunks; /* of the n tokens, also one that ends with the last of them */
+  uint32_t n, block_size, chunk_tokens;
+};
+/* The tokens are not kept. `salt`, `adapter` as above. */
+void engine_prefix_init(struct engine_prefix *p, const struct engine_config *config,
+                        const uint32_t *tokens, uint32_t n, const char *salt, const char *adapter);
+void engine_prefix_free(struct engine_prefix *p);
+/* engine_peek, or engine_peek_tiers with `tiers`, of the prompt of its first n tokens. */
+uint32_t engine_peek_prefix(const struct engine *e, const struct engine_prefix *p, bool tiers);
 
 struct engine_totals {
   uint64_t scheduled_tokens, generated_tokens, preemptions, finished, aborted, steps;

@@ -96,6 +96,8 @@ uint64_t engine_chain_name(uint64_t parent, const uint32_t *tokens, uint32_t n);
 
 /* Whether anything but the pool can have r's tokens. */
 bool engine_has_external(const struct engine *e, const struct engine_request *r);
+/* Whether a chunk is in CPU memory or in shared storage, and in which first. */
+bool engine_in_tier(const struct engine *e, uint64_t name, enum engine_source *source);
 /* How many of r's tokens behind the `cached` ones of the pool can be loaded; by source in
  * r->blocks->load. What is found counts as used. */
 uint32_t engine_find_load(struct engine *e, struct engine_request *r, uint32_t cached);

@@ -168,7 +168,7 @@ int engine_add(struct engine *e, struct engine_request *req, struct err *err) {
   if (most > e->config.max_model_len)
     most = e->config.max_model_len;
   req->num_tokens = req->prompt_len;
-  req->num_computed = req->num_output = req->num_preemptions = 0;
+  req->num_computed = req->num_output = req->num_preemptions = req->num_evicted = 0;
   req->num_cached = -1;
   req->finish = ENGINE_RUNNING;
   memset(req->num_loaded, 0, sizeof req->num_loaded);

@@ -90,7 +90,8 @@ struct engine_event *engine_event_add(struct engine *e, enum engine_event_kind k
 }
 
 /* P5: `need` blocks from the front of the queue, behind those r has. */
-static void take_blocks(struct engine *e, struct engine_blocks *b, uint32_t need) {
+static void take_blocks(struct engine *e, struct engine_request *r, uint32_t need) {
+  struct engine_blocks *b = r->blocks;
   assert(need <= b->cap - b->n);
   for (; need; need--) {
     uint64_t lost;
@@ -101,6 +102,7 @@ static void take_blocks(struct engine *e, struct engine_blocks *b, uint32_t need
     event->parent = lost;
     event->n = 1;
     e->totals.removed++;
+    r->num_evicted++;
   }
 }
 
@@ -159,7 +161,7 @@ bool engine_place(struct engine *e, struct engine_request *r, uint32_t n, uint32
     b->n = b->registered = hits;
   }
   if (need)
-    take_blocks(e, b, need);
+    take_blocks(e, r, need);
   if (how != ENGINE_PLACE_LOAD && e->config.enable_prefix_caching &&
       end >= ((uint64_t)b->registered + 1) * block_size)
     engine_register(e, r, (uint32_t)(end / block_size));

@@ -44,7 +44,7 @@ static uint32_t most_cached(const struct engine *e, uint32_t num_tokens) {
   return (num_tokens - 1) / e->config.block_size * e->config.block_size;
 }
 
-static bool in_tier(const struct engine *e, uint64_t name, enum engine_source *source) {
+bool engine_in_tier(const struct engine *e, uint64_t name, enum engine_source *source) {
   if (e->offload && tierstore_has(e->offload, name)) {
     *source = ENGINE_OFFLOAD;
     return true;
@@ -69,7 +69,7 @@ static uint32_t find_in_tiers(struct engine *e, struct engine_request *r, uint32
   enum engine_source source;
   for (; chunk < last && end < most; chunk++) {
     name_chunks(e, r, chunk + 1);
-    if (!in_tier(e, b->chunks[chunk], &source))
+    if (!engine_in_tier(e, b->chunks[chunk], &source))
       break;
     uint32_t to = (chunk + 1) * size < most ? (chunk + 1) * size : most;
     b->load[source] += to - end;
@@ -231,7 +231,7 @@ uint32_t engine_peek_tiers(const struct engine *e, const uint32_t *tokens, uint3
     uint32_t to = (chunk + 1) * size;
     if (to <= end)
       continue;
-    if (!in_tier(e, name, &source))
+    if (!engine_in_tier(e, name, &source))
       break;
     end = to < most ? to : most;
   }

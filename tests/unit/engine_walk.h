@@ -20,6 +20,7 @@ struct w_replica {
   struct engine *engine;
   struct model model;
   struct w_slot slots[W_REQUESTS];
+  uint64_t evicted; /* by requests that are no more in a slot */
 };
 struct walk {
   uint64_t seed, now_ns, next_id;
@@ -133,6 +134,35 @@ static inline void w_same_requests(struct walk *w, const struct w_replica *p) {
   }
 }
 
+/* Every removal of the pool was made by one request, and each has its own count of them. */
+static inline void w_same_evictions(struct walk *w, const struct w_replica *p) {
+  struct engine_totals totals;
+  uint64_t sum = p->evicted;
+  for (int i = 0; i < W_REQUESTS; i++)
+    sum += p->slots[i].used ? p->slots[i].real.num_evicted : 0;
+  engine_get_totals(p->engine, &totals);
+  W_SAME("what requests evicted", sum, totals.removed);
+}
+
+/* Several engines are asked with names made once: as one is with the tokens. */
+static inline void w_same_prefix(struct walk *w, const struct w_replica *p) {
+  const struct w_slot *s = &p->slots[(uint32_t)w->step % W_REQUESTS];
+  struct engine_prefix prefix;
+  if (!s->used)
+    return;
+  for (uint32_t n = 0; n <= s->real.num_tokens; n += 1 + s->real.num_tokens / 3) {
+    engine_prefix_init(&prefix, &w->c, s->tokens, n, s->real.salt, s->real.adapter);
+    for (int i = 0; i < W_REPLICAS; i++) {
+      const struct engine *e = w->replicas[i].engine;
+      W_SAME("what is resident", engine_peek_prefix(e, &prefix, false),
+             engine_peek(e, s->tokens, n, s->real.salt, s->real.adapter));
+      W_SAME("what is resident, with tiers", engine_peek_prefix(e, &prefix, true),
+             engine_peek_tiers(e, s->tokens, n, s->real.salt, s->real.adapter));
+    }
+    engine_prefix_free(&prefix);
+  }
+}
+
 static inline void w_same_step(struct walk *w, const struct w_replica *p,
                                const struct engine_step *s) {
   const struct model *m = &p->model;
@@ -171,6 +201,8 @@ static inline void w_same_step(struct walk *w, const struct w_replica *p,
     W_SAME("a total", got[i], want[i]);
   w_same_pool(w, p);
   w_same_requests(w, p);
+  w_same_evictions(w, p);
+  w_same_prefix(w, p);
   w_same_tier(w, "CPU memory", p->engine->offload, &m->offload);
   w_same_tier(w, "shared storage", w->shared, &w->world.shared);
 }
@@ -205,6 +237,7 @@ static inline void w_arrive(struct walk *w, struct w_replica *p) {
   uint32_t tokens[M_TOKENS], n = w_prompt(w, p, tokens), outputs = w_draw(w, 1, 12);
   if (n + outputs > M_TOKENS)
     outputs = M_TOKENS - n;
+  p->evicted += s->used ? s->real.num_evicted : 0;
   memset(s, 0, sizeof *s);
   memcpy(s->tokens, tokens, n * sizeof *tokens);
   s->used = true;
