@@ -40,19 +40,28 @@ void delivery_lost(struct delivery *d) {
 /* ---- writes ---- */
 
 /* Reads the clock; the write must follow at once. */
-static void note(struct delivery *d, size_t bytes, enum truth_kind kind, size_t events) {
+static struct truth_write *note(struct delivery *d, size_t bytes, enum truth_kind kind,
+                                size_t events) {
   if (!d->record)
-    return;
+    return NULL;
   MEM_GROW(d->writes, d->n_writes, d->cap_writes);
-  d->writes[d->n_writes++] = (struct truth_write){.ns = loop_refresh(d->loop),
-                                                  .bytes = (uint32_t)bytes,
-                                                  .events = (uint16_t)events,
-                                                  .kind = (uint8_t)kind};
+  struct truth_write *w = &d->writes[d->n_writes++];
+  *w = (struct truth_write){.ns = loop_refresh(d->loop),
+                            .bytes = (uint32_t)bytes,
+                            .events = (uint16_t)events,
+                            .kind = (uint8_t)kind};
+  return w;
 }
 
-static void write_now(struct delivery *d, const void *data, size_t len, enum truth_kind kind,
-                      size_t events) {
-  note(d, len, kind, events);
+/* The n events in one write. */
+static void write_events(struct delivery *d, const void *data, size_t len,
+                         const struct delivery_event *events, size_t n) {
+  struct truth_write *w = note(d, len, (enum truth_kind)events[0].kind, n);
+  for (size_t i = 0; w && i < n; i++) {
+    w->outputs = (uint16_t)(w->outputs + events[i].output);
+    if (events[i].visible && !d->first_visible_ns)
+      d->first_visible_ns = w->ns;
+  }
   httpd_write(d->req, data, len);
 }
 
@@ -78,7 +87,8 @@ static void over(struct delivery *d) {
 
 static void send_piece(struct delivery *d) {
   size_t len = d->pieces.len < d->plan.piece_bytes ? d->pieces.len : d->plan.piece_bytes;
-  write_now(d, d->pieces.data, len, TRUTH_PIECE, 1);
+  note(d, len, TRUTH_PIECE, 1);
+  httpd_write(d->req, d->pieces.data, len);
   buf_drop(&d->pieces, len);
   loop_timer_set(d->loop, &d->piece_timer, loop_now(d->loop) + d->plan.piece_delay_ns);
 }
@@ -116,13 +126,12 @@ static void release(struct delivery *d, size_t n) {
   size_t len = 0;
   for (size_t i = 0; i < n; i++)
     len += d->held[i].len;
-  enum truth_kind kind = (enum truth_kind)d->held[0].kind;
   if (d->plan.piece_bytes) {
     buf_put(&d->pieces, d->held_bytes.data, len);
     if (!d->piece_timer.slot)
       send_piece(d);
   } else {
-    write_now(d, d->held_bytes.data, len, kind, n);
+    write_events(d, d->held_bytes.data, len, d->held, n);
   }
   buf_drop(&d->held_bytes, len);
   d->n_held -= n;
@@ -157,30 +166,36 @@ static void on_piece(struct loop_timer *t) {
   pump_later(d);
 }
 
-static void hold(struct delivery *d, const void *data, size_t len, enum truth_kind kind) {
+static void hold(struct delivery *d, const void *data, const struct delivery_event *e) {
   MEM_GROW(d->held, d->n_held, d->cap_held);
-  d->held[d->n_held++] = (struct delivery_event){
-      .made_ns = loop_now(d->loop), .len = (uint32_t)len, .kind = (uint8_t)kind};
-  buf_put(&d->held_bytes, data, len);
+  d->held[d->n_held++] = *e;
+  buf_put(&d->held_bytes, data, e->len);
 }
 
 /* ---- events ---- */
 
-static void put_event(struct delivery *d, const void *data, size_t len, enum truth_kind kind) {
+static void put_event(struct delivery *d, const void *data, size_t len,
+                      const struct event_mark *mark) {
+  struct delivery_event e = {.made_ns = loop_now(d->loop),
+                             .len = (uint32_t)len,
+                             .kind = (uint8_t)mark->kind,
+                             .output = mark->output,
+                             .visible = mark->visible};
   if (d->shaped)
-    hold(d, data, len, kind);
+    hold(d, data, &e);
   else
-    write_now(d, data, len, kind, 1);
+    write_events(d, data, len, &e, 1);
   d->taken++;
 }
 
 /* An event that breaks off in the middle of its JSON. */
 static void put_spoiled(struct delivery *d, const char *data, size_t len, enum truth_kind kind) {
+  struct event_mark mark = {.kind = kind};
   struct buf half;
   buf_init(&half, BUF_MAX_OWN);
   buf_put(&half, data, len / 2);
   buf_puts(&half, "\n\n");
-  put_event(d, half.data, half.len, kind);
+  put_event(d, half.data, half.len, &mark);
   buf_free(&half);
 }
 
@@ -196,7 +211,7 @@ static void put_error(struct delivery *d) {
   for (size_t i = 0; i < events.n; i++) {
     size_t len;
     const char *data = events_at(&events, i, &len);
-    put_event(d, data, len, events.marks[i].kind);
+    put_event(d, data, len, &events.marks[i]);
   }
   events_free(&events);
 }
@@ -212,6 +227,12 @@ static bool ends_here(const struct delivery *d, enum truth_kind kind) {
 
 enum delivery_state delivery_event(struct delivery *d, const void *data, size_t len,
                                    enum truth_kind kind) {
+  return delivery_marked(d, data, len, &(struct event_mark){.kind = kind});
+}
+
+enum delivery_state delivery_marked(struct delivery *d, const void *data, size_t len,
+                                    const struct event_mark *mark) {
+  enum truth_kind kind = mark->kind;
   if (d->state != DELIVERY_OPEN)
     return d->state;
   if (ends_here(d, kind)) {
@@ -227,7 +248,7 @@ enum delivery_state delivery_event(struct delivery *d, const void *data, size_t 
   if (d->taken == d->plan.bad_json_at && kind != TRUTH_DONE)
     put_spoiled(d, data, len, kind);
   else
-    put_event(d, data, len, kind);
+    put_event(d, data, len, mark);
   return d->shaped ? pump(d) : d->state;
 }
 
@@ -336,8 +357,10 @@ enum delivery_state delivery_instead(struct delivery *d, const char *headers) {
   default: /* EMPTY, ONLY_DONE */
     snprintf(head, sizeof head, "%sContent-Type: text/event-stream; charset=utf-8\r\n", headers);
     delivery_start(d, 200, head);
-    if (d->plan.instead == FAULT_ONLY_DONE)
-      write_now(d, done, sizeof done - 1, TRUTH_DONE, 1);
+    if (d->plan.instead == FAULT_ONLY_DONE) {
+      note(d, sizeof done - 1, TRUTH_DONE, 1);
+      httpd_write(d->req, done, sizeof done - 1);
+    }
     d->end = DELIVERY_END_OK;
     over(d);
   }

@@ -25,6 +25,7 @@ struct delivery_event {
   uint64_t made_ns; /* when it was handed over */
   uint32_t len;
   uint8_t kind;
+  bool output, visible; /* of events.h */
 };
 
 struct delivery {
@@ -49,6 +50,7 @@ struct delivery {
   bool record; /* keep the writes */
   struct truth_write *writes;
   size_t n_writes, cap_writes;
+  uint64_t first_visible_ns; /* the write of the first visible text; 0 before it */
 };
 
 /* `record`: keep stamps for the truth log. */
@@ -63,6 +65,9 @@ void delivery_start(struct delivery *d, int status, const char *headers);
  * answer here. Ignored when closing. */
 enum delivery_state delivery_event(struct delivery *d, const void *data, size_t len,
                                    enum truth_kind kind);
+/* The same with all that the event's mark says. */
+enum delivery_state delivery_marked(struct delivery *d, const void *data, size_t len,
+                                    const struct event_mark *mark);
 /* A comment of an event stream, which is no event; left out while a fault shapes or ends the
  * answer.
  */

@@ -19,12 +19,19 @@ void events_reset(struct events *e) {
   e->n = 0;
 }
 
+void events_say(struct events *e, bool output, bool visible) {
+  e->output = output;
+  e->visible = output && visible;
+}
+
 void events_end(struct events *e, enum truth_kind kind) {
   size_t from = e->n ? e->marks[e->n - 1].end : 0;
   if (e->bytes.len == from)
     return;
   MEM_GROW(e->marks, e->n, e->cap);
-  e->marks[e->n++] = (struct event_mark){.end = e->bytes.len, .kind = kind};
+  e->marks[e->n++] = (struct event_mark){
+      .end = e->bytes.len, .kind = kind, .output = e->output, .visible = e->visible};
+  events_say(e, false, false);
 }
 
 const char *events_at(const struct events *e, size_t i, size_t *len) {

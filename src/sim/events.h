@@ -11,18 +11,23 @@
 struct event_mark {
   size_t end; /* offset behind the event */
   enum truth_kind kind;
+  bool output;  /* it has generated output: text, reasoning, a call's bytes or token ids */
+  bool visible; /* some of that is text of the answer itself */
 };
 
 struct events {
   struct buf bytes;
   struct event_mark *marks;
   size_t n, cap;
+  bool output, visible; /* of the event that is being made */
 };
 
 void events_init(struct events *e);
 void events_free(struct events *e);
 /* Empty again, memory kept. */
 void events_reset(struct events *e);
+/* What the event that is being made holds; without it, nothing of the kind. */
+void events_say(struct events *e, bool output, bool visible);
 /* What was written to `bytes` since the last mark is one event. Nothing written: no event. */
 void events_end(struct events *e, enum truth_kind kind);
 /* The bytes of event i. */

@@ -52,6 +52,8 @@ static void settle(struct generation *x) {
     genrequest_free(&x->gen);
     response_ask_free(&x->ask);
   }
+  for (uint32_t i = 0; i < x->n_parts; i++)
+    mem_free(x->parts[i].token_ns);
   mem_free(x->parts);
   mem_free(x->request_id);
   mem_free(x);
@@ -106,10 +108,10 @@ static void on_delivery_over(struct delivery *d) {
 /* ---- output ---- */
 
 static void on_token(struct replica_seq *seq, bool last, uint64_t now_ns) {
-  (void)now_ns;
   struct gen_part *part = CONTAINER_OF(seq, struct gen_part, seq);
   struct generation *x = part->owner;
   bool open = true;
+  gentruth_token(part, now_ns);
   fetched(part);
   if (last) {
     part->in_engine = false;
@@ -285,6 +287,7 @@ static void start(struct generation *x) {
     return;
   }
   begin_reply(x);
+  gentruth_arrived(x);
   if (x->gen.stream) {
     genstream_make_head(x, "text/event-stream; charset=utf-8", head);
     delivery_start(&x->delivery, 200, head);

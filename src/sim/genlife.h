@@ -6,6 +6,7 @@
 
 #include "sim/delivery.h"
 #include "sim/reply.h"
+#include "sim/residence.h"
 #include "sim/simhost.h"
 
 enum { GENERATION_ID_MAX = 128, GENERATION_HEAD_MAX = 320 };
@@ -16,6 +17,8 @@ struct gen_part {
   struct generation *owner;
   uint32_t index, sent; /* sent: output tokens that are in events */
   bool in_engine;       /* added and not gone */
+  uint64_t *token_ns;   /* ends of the steps of its tokens, for the truth log; n_tokens of them */
+  uint32_t n_tokens, cap_tokens;
 };
 
 struct generation {
@@ -36,10 +39,11 @@ struct generation {
   const char *path;   /* static */
   const char *finish; /* how it ended, for the log */
   uint64_t created_s;
-  uint32_t longest; /* output tokens of its longest finished choice */
-  bool has_gen;     /* gen and reply are filled in */
-  bool began;       /* the engine's first output was seen */
-  bool held;        /* its parts are being gone through: not to be freed */
+  uint32_t longest;           /* output tokens of its longest finished choice */
+  bool has_gen;               /* gen and reply are filled in */
+  bool began;                 /* the engine's first output was seen */
+  bool held;                  /* its parts are being gone through: not to be freed */
+  struct residence residence; /* of its first prompt, for the truth log */
 };
 
 /* The figure that usage reports: vLLM takes that of one of the choices, here always the first. */

@@ -31,7 +31,7 @@ bool genstream_push(struct generation *x) {
   for (size_t i = 0; i < ev->n && s == DELIVERY_OPEN; i++) {
     size_t len;
     const char *data = events_at(ev, i, &len);
-    s = delivery_event(&x->delivery, data, len, ev->marks[i].kind);
+    s = delivery_marked(&x->delivery, data, len, &ev->marks[i]);
   }
   if (ev->n)
     genstream_stay_alive(x);

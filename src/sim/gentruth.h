@@ -4,6 +4,10 @@
 
 #include "sim/genlife.h"
 
+/* It is about to wait for the engine: what is resident of its prompt. */
+void gentruth_arrived(struct generation *x);
+/* One more token of a choice, at a step's end. */
+void gentruth_token(struct gen_part *part, uint64_t now_ns);
 /* At its end; nothing where the fleet keeps no log. */
 void gentruth_log(struct generation *x);
 

@@ -69,6 +69,13 @@ bool reply_has_part(const struct genchoice *c, uint32_t start, uint32_t end, boo
   return end > start;
 }
 
+void reply_say(const struct genchoice *c, uint32_t start, uint32_t end, bool ids,
+               struct events *out) {
+  bool echo = !start && c->echo_len;
+  bool visible = !c->call_name && (echo || reply_has_part(c, start, end, false));
+  events_say(out, end > start || echo || ids, visible);
+}
+
 uint32_t reply_reasoning_tokens(const struct genrequest *q) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < q->n_choices; i++) {

@@ -83,6 +83,10 @@ uint32_t reply_shown(const struct genchoice *c, uint32_t n);
  * answer (with an echoed prompt in front of its first part). */
 void reply_put_part(const struct genchoice *c, uint32_t start, uint32_t end, bool thoughts,
                     struct buf *out);
+/* Says of the event that is being made what bytes start..end of the text are: reasoning or the
+ * answer (with an echoed prompt), or a call's. `ids`: it has token ids. */
+void reply_say(const struct genchoice *c, uint32_t start, uint32_t end, bool ids,
+               struct events *out);
 /* Whether anything of that kind lies there. */
 bool reply_has_part(const struct genchoice *c, uint32_t start, uint32_t end, bool thoughts);
 /* Tokens that are reasoning, of all choices. */

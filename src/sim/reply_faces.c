@@ -258,6 +258,8 @@ static void put_event(const struct reply *r, const struct piece *p, const struct
     put_no_usage(r, out);
   }
   buf_puts(out, p->role && kind_of(r) == FACE_TRTLLM ? "} " : "}");
+  if (!p->role)
+    reply_say(&r->request->choices[p->choice], p->start, p->end, false, ev);
   end_data(kind, ev);
 }
 

@@ -139,6 +139,7 @@ static void put_delta(struct reply *r, uint32_t start, uint32_t end, struct even
   buf_puts(out, ",\"delta\":");
   reply_put_part(r->request->choices, start, end, r->item == REPLY_REASONING, out);
   buf_puts(out, r->item == REPLY_MESSAGE ? ",\"logprobs\":[]" : "");
+  events_say(ev, end > start, r->item == REPLY_MESSAGE);
   end_event(TRUTH_CONTENT, ev);
 }
 

@@ -82,6 +82,7 @@ static void begin_call(struct reply *r, uint32_t choice, const struct genchoice 
   buf_puts(out, ",\"type\":\"function\",\"function\":{");
   reply_put_string("name", c->call_name, out);
   buf_puts(out, ",\"arguments\":\"\"}}]},\"logprobs\":null,\"finish_reason\":null}]}\n\n");
+  events_say(ev, true, false);
   events_end(ev, TRUTH_CONTENT);
 }
 
@@ -165,6 +166,7 @@ static void tokens(struct reply *r, uint32_t choice, uint32_t from, uint32_t to,
   buf_puts(out, "}]");
   put_continuous(r, c, to, out);
   buf_puts(out, "}\n\n");
+  reply_say(c, start, end, q->return_token_ids && !r->o.hide && to > from, ev);
   events_end(ev, last ? TRUTH_FINISH : TRUTH_CONTENT);
 }
 

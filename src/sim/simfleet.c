@@ -22,6 +22,12 @@ static struct simhost *find_engine(void *user, const char *id) {
   return simfleet_find(f, id);
 }
 
+/* Those that run, by number. */
+static struct simhost *host_at(void *user, size_t i) {
+  const struct simfleet *f = user;
+  return i < f->n_hosts ? f->hosts[i] : NULL;
+}
+
 static int start_hosts(struct simfleet *f, const struct simfleet_options *o, struct err *err) {
   f->hosts = mem_calloc(o->n_replicas, sizeof *f->hosts);
   for (size_t i = 0; i < o->n_replicas; i++) {
@@ -39,6 +45,7 @@ static int start_hosts(struct simfleet *f, const struct simfleet_options *o, str
         .face = o->face,
         .flags = o->flags,
         .find = find_engine,
+        .peer = host_at,
         .user = f,
     };
     int rc = simhost_start(f->loop, &host, &f->hosts[i], err);

@@ -90,6 +90,8 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
   h->face = o->face;
   h->responses.off = o->flags.no_store;
   transfer_init(h, o->find, o->user);
+  h->peer = o->peer;
+  h->peer_user = o->user;
   h->overhead_ns = o->profile->request_overhead_ns;
   snprintf(h->id, sizeof h->id, "%s", o->id);
   snprintf(h->header, sizeof h->header, "x-inference-pod: %s\r\n", h->id);

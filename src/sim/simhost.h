@@ -59,6 +59,9 @@ struct simhost {
   struct generation *open;
   enum face_kind face;
   struct simhost_flags flags;
+  struct simhost *(*peer)(void *user, size_t i); /* the fleet's replicas that run, this one too, by
+                                                    number; NULL behind the last. May be NULL */
+  void *peer_user;
   struct buf scratch;   /* a body while it is put together */
   struct buf page;      /* the same of an endpoint, which may make answers to others as well */
   struct events events; /* the same of a stream */
@@ -83,7 +86,8 @@ struct simhost_options {
   enum face_kind face;
   struct simhost_flags flags;
   struct simhost *(*find)(void *user, const char *id); /* see struct transfers; may be NULL */
-  void *user;
+  struct simhost *(*peer)(void *user, size_t i);       /* see struct simhost; may be NULL */
+  void *user;                                          /* of both */
 };
 
 /* Opens the port and takes requests from the loop's next turn on. */

@@ -16,6 +16,7 @@ struct truth {
   int fd; /* −1 after a failed write */
   struct buf held;
   char *path;
+  struct chainlog chains;
 };
 
 struct truth *truth_open(const char *path, struct err *err) {
@@ -28,6 +29,7 @@ struct truth *truth_open(const char *path, struct err *err) {
   t->fd = fd;
   t->path = mem_strdup(path);
   buf_init(&t->held, BUF_MAX_OWN);
+  chainlog_init(&t->chains);
   return t;
 }
 
@@ -74,8 +76,41 @@ static void put_writes(struct buf *out, const struct truth_write *writes, size_t
     buf_putc(out, '"');
     if (writes[i].events > 1)
       put_key_number(out, ",\"events\":", writes[i].events);
+    bool says = writes[i].kind == TRUTH_CONTENT || writes[i].kind == TRUTH_FINISH;
+    if (writes[i].kind != TRUTH_PIECE && writes[i].outputs != says)
+      put_key_number(out, ",\"outputs\":", writes[i].outputs);
     buf_putc(out, '}');
   }
+}
+
+static void put_chains(struct buf *out, const struct truth_line *l) {
+  for (size_t i = 0; i < l->n_chains; i++) {
+    put_key_number(out, i ? ",[" : "[", l->chains[i].after);
+    put_key_number(out, ",", l->chains[i].fresh);
+    buf_putc(out, ']');
+  }
+}
+
+static void put_tokens(struct buf *out, const struct truth_line *l) {
+  for (size_t i = 0; i < l->n_chains; i++) {
+    const struct truth_tokens *c = &l->tokens[i];
+    buf_puts(out, i ? ",[" : "[");
+    for (uint32_t k = 0; k < c->n; k++)
+      put_key_number(out, k ? "," : "", k ? c->ns[k] - c->ns[k - 1] : c->ns[k]);
+    buf_putc(out, ']');
+  }
+}
+
+static void put_residence(struct buf *b, const struct truth_line *l) {
+  put_key_number(b, ",\"captured_tokens\":", l->captured_tokens);
+  put_key_number(b, ",\"captured_pool_tokens\":", l->captured_pool_tokens);
+  put_key_number(b, ",\"available_tokens\":", l->available_tokens);
+  put_key_number(b, ",\"available_pool_tokens\":", l->available_pool_tokens);
+  put_text(b, ",\"available_replica\":", l->available_replica);
+}
+
+struct chainlog_told truth_tell(struct truth *t, const uint64_t *names, uint32_t n) {
+  return chainlog_tell(&t->chains, names, n);
 }
 
 void truth_add(struct truth *t, const struct truth_line *l) {
@@ -89,10 +124,12 @@ void truth_add(struct truth *t, const struct truth_line *l) {
   put_key_number(b, ",\"status\":", (uint64_t)l->status);
   put_text(b, ",\"fault\":", l->fault);
   put_stamp(b, ",\"received_ns\":", l->received_ns);
+  put_stamp(b, ",\"queued_ns\":", l->queued_ns);
   put_stamp(b, ",\"scheduled_ns\":", l->scheduled_ns);
   put_stamp(b, ",\"first_token_ns\":", l->first_token_ns);
   put_stamp(b, ",\"last_token_ns\":", l->last_token_ns);
   put_key_number(b, ",\"choices\":", l->choices);
+  put_key_number(b, ",\"prompts\":", l->prompts);
   put_key_number(b, ",\"prompt_tokens\":", l->prompt_tokens);
   put_key_number(b, ",\"output_tokens\":", l->output_tokens);
   put_key_number(b, ",\"cached_tokens\":", l->cached_tokens);
@@ -100,7 +137,15 @@ void truth_add(struct truth *t, const struct truth_line *l) {
   put_key_number(b, ",\"shared_tokens\":", l->shared_tokens);
   put_key_number(b, ",\"transfer_tokens\":", l->transfer_tokens);
   put_key_number(b, ",\"preemptions\":", l->preemptions);
-  put_text(b, ",\"finish\":", l->finish);
+  put_key_number(b, ",\"evicted_blocks\":", l->evicted_blocks);
+  put_key_number(b, ",\"block_size\":", l->block_size);
+  put_residence(b, l);
+  buf_puts(b, ",\"chains\":[");
+  put_chains(b, l);
+  buf_puts(b, "],\"token_ns\":[");
+  put_tokens(b, l);
+  put_text(b, "],\"finish\":", l->finish);
+  put_stamp(b, ",\"first_visible_ns\":", l->first_visible_ns);
   buf_puts(b, ",\"writes\":[");
   put_writes(b, l->writes, l->n_writes);
   buf_puts(b, "]}\n");
@@ -135,6 +180,7 @@ int truth_close(struct truth *t) {
     rc = ERR_IO;
   }
   buf_free(&t->held);
+  chainlog_free(&t->chains);
   mem_free(t->path);
   mem_free(t);
   return rc;

@@ -290,6 +290,37 @@ static void test_error_event(void **state) {
   events_free(&ev);
 }
 
+/* What an event holds: bytes 0 to 4 are thoughts, 4 to 9 the answer. */
+static void test_what_an_event_says(void **state) {
+  (void)state;
+  struct events ev;
+  events_init(&ev);
+  char text[] = "hmm. Yes!", call[] = "weather", echo[] = "prompt";
+  struct genchoice c = {.text = text, .thought = 4};
+  struct genchoice f = {.text = text, .call_name = call};
+  struct genchoice e = {.text = text, .echo = echo, .echo_len = 6};
+  const struct {
+    const struct genchoice *c;
+    uint32_t start, end;
+    bool ids, output, visible;
+  } cases[] = {{&c, 0, 0, false, false, false}, {&c, 0, 0, true, true, false},
+               {&c, 0, 4, false, true, false},  {&c, 2, 6, false, true, true},
+               {&c, 4, 9, false, true, true},   {&c, 9, 9, false, false, false},
+               {&f, 0, 9, false, true, false},  {&e, 0, 0, false, true, true},
+               {&e, 3, 3, false, false, false}};
+  for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+    reply_say(cases[i].c, cases[i].start, cases[i].end, cases[i].ids, &ev);
+    buf_puts(&ev.bytes, "data: x\n\n");
+    events_end(&ev, TRUTH_CONTENT);
+    if (ev.marks[i].output != cases[i].output || ev.marks[i].visible != cases[i].visible)
+      fail_msg("case %zu: output %d, visible %d", i, ev.marks[i].output, ev.marks[i].visible);
+  }
+  buf_puts(&ev.bytes, "data: y\n\n"); /* nothing is said of it */
+  events_end(&ev, TRUTH_CONTENT);
+  assert_false(ev.marks[ev.n - 1].output);
+  events_free(&ev);
+}
+
 int main(void) {
   struct err err;
   if (tokens_open("bytes", &model.tokenizer, &err))
@@ -304,6 +335,7 @@ int main(void) {
       cmocka_unit_test(test_reasoning_is_counted),
       cmocka_unit_test(test_several_choices),
       cmocka_unit_test(test_error_event),
+      cmocka_unit_test(test_what_an_event_says),
   };
   return cmocka_run_group_tests_name("reply", tests, NULL, NULL);
 }
