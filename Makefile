@@ -23,7 +23,7 @@ TEST_OPT ?= $(OPT)
 TEST_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 
 # System headers count as such (-isystem), so that our warnings speak of our code alone.
-PKGS := lua5.4 libuv libcurl openssl
+PKGS := lua5.4 libuv libcurl openssl libzmq msgpack
 SYS_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) 2>/dev/null)) -isystem /usr/share/include/llhttp -isystem /usr/include/llhttp
 SYS_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -llua5.4-cjson -lxxhash -lpcre2-8 -lm -ldl
 
