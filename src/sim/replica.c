@@ -22,6 +22,8 @@ struct replica {
   struct gauges after;
   struct replica_seq **batch; /* who sampled */
   size_t n_batch, cap_batch;
+  struct replica_listener listener;
+  bool unpublished; /* events of the step under way */
 };
 
 struct replica *replica_new(const struct engine_config *config,
@@ -71,6 +73,10 @@ void replica_abort(struct replica *r, struct replica_seq *seq) {
     seq->on_gone(seq);
 }
 
+void replica_listen(struct replica *r, struct replica_listener listener) {
+  r->listener = listener;
+}
+
 bool replica_reset_cache(struct replica *r, bool reset_running) {
   return engine_reset_cache(r->engine, reset_running);
 }
@@ -100,6 +106,20 @@ static void stamp_admitted(const struct engine_step *step, uint64_t now_ns) {
   }
 }
 
+static void publish(struct replica *r, uint64_t now_ns) {
+  if (r->unpublished)
+    r->listener.publish(r->listener.user, now_ns);
+  r->unpublished = false;
+}
+
+static void run_step(struct replica *r, uint64_t now_ns, struct engine_step *step) {
+  engine_step_run(r->engine, now_ns, step);
+  if (!step->n_events || !r->listener.events)
+    return;
+  r->listener.events(r->listener.user, step->events, step->n_events);
+  r->unpublished = true;
+}
+
 bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *due_ns) {
   if (r->in_step)
     return false;
@@ -110,10 +130,12 @@ bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *due_ns) {
   if (!engine_has_work(r->engine))
     return false;
   struct engine_step step;
-  do /* a step in which everyone was preempted takes no time */
-    engine_step_run(r->engine, begin_ns, &step);
-  while (!step.n_scheduled && step.n_preempted);
+  do { /* a step in which everyone was preempted takes no time */
+    publish(r, now_ns);
+    run_step(r, begin_ns, &step);
+  } while (!step.n_scheduled && step.n_preempted);
   if (!step.n_scheduled) {
+    publish(r, now_ns);
     r->now = read_gauges(r);
     r->wake_ns = step.wake_ns;
     return false;
@@ -181,6 +203,7 @@ void replica_end(struct replica *r, uint64_t now_ns) {
   r->in_step = false;
   r->chained = true;
   r->now = r->after;
+  publish(r, now_ns);
   uint64_t tokens = 0;
   for (size_t i = 0; i < r->n_batch; i++) {
     struct replica_seq *seq = r->batch[i];

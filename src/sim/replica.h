@@ -63,6 +63,17 @@ bool replica_in_step(const struct replica *r);
  * there is none. What waits may go on: replica_begin. */
 bool replica_release_hold(struct replica *r, uint64_t hold_id);
 
+/* Who follows the KV events: told of those of each engine step when it begins (pointers die when
+ * `events` returns), and when they are to be published: at the step's end before its tokens, or at
+ * once where no step follows. */
+struct replica_listener {
+  void (*events)(void *user, const struct engine_event *events, size_t n);
+  void (*publish)(void *user, uint64_t now_ns);
+  void *user;
+};
+/* From the beginning, before anything was added; zero: nobody. */
+void replica_listen(struct replica *r, struct replica_listener listener);
+
 /* For /metrics and the admin port. */
 struct engine *replica_engine(struct replica *r);
 const struct engine_config *replica_config(const struct replica *r);
