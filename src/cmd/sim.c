@@ -20,13 +20,13 @@
 
 struct sim_options {
   int64_t replicas, port, admin_port, seed;
-  const char *host, *profile, *model, *truth;
+  const char *host, *profile, *model, *truth, *events_config;
   struct genmodel_options text;
   struct options_list sets, faults;
   struct simhost_flags flags;
   const char *face;
   double keep_alive_s;
-  bool announce, until_eof;
+  bool announce, until_eof, events;
 };
 
 static const struct options_spec specs[] = {
@@ -53,7 +53,12 @@ static const struct options_spec specs[] = {
      "decode_context, request_overhead, kv_bytes_per_token, chunk_tokens, offload_tokens, "
      "offload_device (dram, nvme, object), offload_latency, offload_bytes_per_s, the same of "
      "shared, "
-     "transfer_latency, transfer_bytes_per_s"},
+     "transfer_latency, transfer_bytes_per_s; those of KV events are below"},
+    {"--kv-events", NULL, OPTIONS_FLAG, offsetof(struct sim_options, events),
+     "publish what enters and leaves each cache (ZeroMQ, as vLLM does): --set kv_events=on; the "
+     "endpoints are printed"},
+    {"--kv-events-config", "JSON", OPTIONS_TEXT, offsetof(struct sim_options, events_config),
+     "the same with vLLM's option of that name"},
     {"--model", "NAME", OPTIONS_TEXT, offsetof(struct sim_options, model),
      "the model's name (default sim-model)"},
     {"--tokenizer", "NAME|PATH", OPTIONS_TEXT, offsetof(struct sim_options, text.tokenizer),
@@ -122,6 +127,24 @@ static const struct options_command command = {
         "of N\n"
         "tokens) and storage that all replicas share (shared_tokens=N). They keep whole chunks of\n"
         "chunk_tokens (256); a prompt that finds its chunks there waits until they are loaded.\n"
+        "\n"
+        "KV events: with --kv-events every replica publishes a batch for each step in which blocks "
+        "were\n"
+        "stored or removed, on a port of its own, and answers requests for a replay on another. "
+        "Frames,\n"
+        "fields and hashes are vLLM's. --set fields (names of --kv-events-config, and a few "
+        "more):\n"
+        "  kv_events=on|map|array|off     maps as vLLM since June 2026 (on), or arrays as before\n"
+        "  kv_events_port=P, kv_events_replay_port=P   of r0, the others follow; 0: any free ones\n"
+        "  kv_events_endpoint=tcp://*:P or ipc://PATH (bound; of r0), tcp://HOST:P (connected to)\n"
+        "  kv_events_replay_endpoint=... or off; kv_events_topic=TEXT, where {id}, {model} and\n"
+        "  {address} stand for the replica's; kv_events_buffer_steps, kv_events_hwm,\n"
+        "  kv_events_max_queue_size; kv_events_hashes=int|bytes\n"
+        "  hash_scheme=vllm-sha256|vllm-sha256-cbor|vllm-xxhash|vllm-xxhash-cbor|"
+        "vllm-sha256-cbor-64bit\n"
+        "  hash_seed=TEXT   PYTHONHASHSEED; default as without it: vllm-none-hash for sha256, "
+        "else\n"
+        "                   another for each replica that no client knows\n"
         "\n"
         "A profile file is Lua and returns a table of the fields that --set has. What it does not "
         "say\n"
@@ -206,6 +229,10 @@ static int read_config(const struct sim_options *o, struct simconfig *c, struct 
   for (size_t i = 0; i < o->sets.n; i++)
     if (simconfig_set(c, o->sets.items[i], err))
       return err_prefix(err, "--set");
+  if (o->events && kvconfig_set(&c->events, "kv_events", "on", err))
+    return err->code;
+  if (o->events_config && kvconfig_set(&c->events, "kv_events_config", o->events_config, err))
+    return err_prefix(err, "--kv-events-config");
   return 0;
 }
 
@@ -218,6 +245,22 @@ static void print_line(const struct simfleet *f) {
   json_write(&b, &v);
   printf("%s\n", b.data);
   buf_free(&b);
+  value_free(&v);
+}
+
+static void print_events(const struct simfleet *f) {
+  const struct kvconfig *c = &f->config.events;
+  struct value v = kvevents_describe_config(c);
+  const char *seed = value_to_string(value_get(&v, "hash_seed"));
+  printf("KV events: events are %ss, hashes %s of %s, seed %s\n",
+         value_to_string(value_get(&v, "encoding")), c->raw_hashes ? "digests" : "numbers",
+         c->scheme, seed ? seed : "unknown to clients");
+  for (size_t i = 0; i < f->n_hosts; i++) {
+    const struct kvevents *k = f->hosts[i]->kv;
+    const char *replay = kvevents_endpoint(k, true);
+    printf("  %-6s %s   replay %s   topic \"%s\"\n", f->hosts[i]->id, kvevents_endpoint(k, false),
+           *replay ? replay : "off", kvevents_topic(k));
+  }
   value_free(&v);
 }
 
@@ -240,6 +283,8 @@ static void print_table(const struct simfleet *f, const struct sim_options *o) {
            (unsigned long long)p->offload.tokens, (unsigned long long)p->shared.tokens);
   for (size_t i = 0; i < f->n_hosts; i++)
     printf("  %-6s %s\n", f->hosts[i]->id, f->hosts[i]->url);
+  if (f->hub)
+    print_events(f);
   printf("  %-6s %s   token %s\n", "admin", value_to_string(value_get(admin, "url")),
          value_to_string(value_get(admin, "token")));
   for (size_t i = 0; i < o->faults.n; i++)
@@ -332,7 +377,8 @@ static int run(const struct sim_options *o, struct err *err) {
   if (!rc)
     rc = read_config(o, &fo.config, err);
   if (!rc)
-    rc = cmd_need_descriptors(fo.n_replicas + 64, "a fleet of this size", err);
+    rc = cmd_need_descriptors(fo.n_replicas * (fo.config.events.on ? 5 : 1) + 64,
+                              "a fleet of this size", err);
   if (rc)
     return rc;
   loop = loop_new(err);

@@ -97,6 +97,20 @@ static int pick(struct admin *a, struct httpd_request *req, const struct value *
 
 /* ---- GET /admin/state ---- */
 
+static struct value describe_events(const struct kvevents *k) {
+  struct value v = value_object();
+  struct kvevents_counts c;
+  kvevents_get_counts(k, &c);
+  value_set(&v, "batches", value_int((int64_t)c.batches));
+  value_set(&v, "sent", value_int((int64_t)c.sent));
+  value_set(&v, "lost", value_int((int64_t)c.lost));
+  value_set(&v, "late", value_int((int64_t)c.late));
+  value_set(&v, "kept", value_int((int64_t)c.kept));
+  value_set(&v, "replays", value_int((int64_t)c.replays));
+  value_set(&v, "refused", value_int((int64_t)c.refused));
+  return v;
+}
+
 static struct value describe_host(struct simhost *h) {
   struct value v = value_object();
   struct engine *e = replica_engine(h->replica);
@@ -117,6 +131,8 @@ static struct value describe_host(struct simhost *h) {
   value_set(&v, "preemptions", value_int((int64_t)t.preemptions));
   value_set(&v, "prefix_queries", value_int((int64_t)t.prefix_queries));
   value_set(&v, "prefix_hits", value_int((int64_t)t.prefix_hits));
+  if (h->kv)
+    value_set(&v, "kv_events", describe_events(h->kv));
   struct value *faults = value_set(&v, "faults", value_array());
   for (size_t i = 0; i < h->faults.n; i++) {
     struct buf b;

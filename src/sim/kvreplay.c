@@ -150,8 +150,8 @@ static void take_request(struct kvreplay *r) {
   bool asked = kvreplay_read_request(&r->in, &start);
   if (!asked || r->n_pending == KVREPLAY_MAX_PENDING) {
     r->refused++;
-    log_warn("replay request refused frames=%zu reason=\"%s\"", r->in.n,
-             asked ? "too many replays under way" : "not [\"\", start]");
+    log_debug("replay request refused frames=%zu reason=\"%s\"", r->in.n,
+              asked ? "too many replays under way" : "not [\"\", start]");
     return;
   }
   const uint8_t *id = zmqsock_frame(&r->in, 0, &id_len);

@@ -91,6 +91,7 @@ int simconfig_init(struct simconfig *c, const char *profile, struct err *err) {
   }
   c->engine = steptime_engine_config(&c->time);
   c->kv_tokens = c->time.kv_tokens;
+  kvconfig_init(&c->events);
   return 0;
 }
 
@@ -185,23 +186,47 @@ static int set_number(struct simconfig *c, const struct key *k, const char *text
   return 0;
 }
 
+enum { MAX_NAMES = 64 };
+
+/* Every field's name, those of KV events included. */
+static size_t list_names(const char *names[MAX_NAMES]) {
+  size_t n = 0;
+  const char *name;
+  for (; n < ARRAY_LEN(keys); n++)
+    names[n] = keys[n].name;
+  for (size_t i = 0; (name = kvconfig_name(i)); i++) {
+    assert(n < MAX_NAMES);
+    names[n++] = name;
+  }
+  return n;
+}
+
+static bool is_of_events(const char *name) {
+  const char *known;
+  for (size_t i = 0; (known = kvconfig_name(i)); i++)
+    if (strcmp(known, name) == 0)
+      return true;
+  return false;
+}
+
 int simconfig_set(struct simconfig *c, const char *text, struct err *err) {
   const char *eq = strchr(text, '=');
   if (!eq)
     return err_set(err, ERR_INVALID, "\"%s\" should be key=value, such as kv_blocks=500", text);
   char *name = mem_strndup(text, (size_t)(eq - text));
-  const char *names[ARRAY_LEN(keys)];
+  const char *names[MAX_NAMES];
+  size_t n_names = list_names(names);
   const struct key *k = NULL;
-  for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-    names[i] = keys[i].name;
+  for (size_t i = 0; i < ARRAY_LEN(keys); i++)
     if (strcmp(keys[i].name, name) == 0)
       k = &keys[i];
-  }
   int rc;
   if (!*name) {
     rc = err_set(err, ERR_INVALID, "\"%s\" should be key=value, such as kv_blocks=500", text);
+  } else if (is_of_events(name)) {
+    rc = kvconfig_set(&c->events, name, eq + 1, err);
   } else if (!k) {
-    const char *near = err_nearest(name, names, ARRAY_LEN(names));
+    const char *near = err_nearest(name, names, n_names);
     rc = near
              ? err_set(err, ERR_INVALID, "a replica has no field %s (did you mean %s?)", name, near)
              : err_set(err, ERR_INVALID,
@@ -221,11 +246,11 @@ int simconfig_set(struct simconfig *c, const char *text, struct err *err) {
   } else {
     rc = set_number(c, k, eq + 1, err);
   }
-  if (!rc && k->offset == ENGINE(num_blocks) && k->kind == KEY_WHOLE) {
+  if (!rc && k && k->offset == ENGINE(num_blocks) && k->kind == KEY_WHOLE) {
     c->engine.num_blocks++; /* the null block */
     c->kv_tokens = 0;
   }
-  if (!rc && k->offset == ENGINE(max_model_len) && k->kind == KEY_WHOLE)
+  if (!rc && k && k->offset == ENGINE(max_model_len) && k->kind == KEY_WHOLE)
     c->max_model_len_set = true;
   mem_free(name);
   return rc;

@@ -16,12 +16,14 @@
  *   kv_bytes_per_token, chunk_tokens  what tiers and transfers move
  *   offload_tokens, shared_tokens     room of the tiers, 0 = no such tier
  *   offload_device, shared_device     dram, nvme, object: sets latency and bytes_per_s
- *   offload_latency, offload_bytes_per_s, the same of shared and transfer */
+ *   offload_latency, offload_bytes_per_s, the same of shared and transfer
+ *   kv_events, kv_events_..., hash_scheme, hash_seed          kvconfig.h */
 #ifndef SIM_SIMCONFIG_H
 #define SIM_SIMCONFIG_H
 
 #include "kv/engine.h"
 #include "kv/steptime.h"
+#include "sim/kvconfig.h"
 
 struct simconfig {
   struct steptime_profile time; /* its limits are those of `engine` from here on */
@@ -30,6 +32,7 @@ struct simconfig {
   uint32_t shared_chunks;       /* by simconfig_check: capacity of shared storage; 0 = none */
   double watermark;             /* share of the blocks that admissions leave free */
   uint32_t reasoning_tokens;    /* thoughts before each answer */
+  struct kvconfig events;       /* how KV events are published */
   bool max_model_len_set;
   bool max_model_len_lowered; /* by simconfig_check, to what the blocks can hold */
 };

@@ -44,6 +44,9 @@ static int start_hosts(struct simfleet *f, const struct simfleet_options *o, str
         .seed = f->seed + i * UINT64_C(0xd1342543de82ef95),
         .face = o->face,
         .flags = o->flags,
+        .events = f->hub ? &f->config.events : NULL,
+        .hub = f->hub,
+        .number = i,
         .find = find_engine,
         .peer = host_at,
         .user = f,
@@ -68,7 +71,7 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   struct simfleet *f = MEM_NEW(struct simfleet);
   f->loop = loop;
   f->config = o->config;
-  if (simconfig_check(&f->config, err)) {
+  if (simconfig_check(&f->config, err) || kvconfig_check(&f->config.events, o->n_replicas, err)) {
     mem_free(f);
     return ERR_INVALID;
   }
@@ -89,6 +92,8 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
     f->truth = truth_open(o->truth, err);
     rc = f->truth ? 0 : ERR_IO;
   }
+  if (!rc && f->config.events.on)
+    rc = zmqsock_hub_new(2 * o->n_replicas + 1, &f->hub, err);
   if (!rc)
     rc = start_hosts(f, o, err);
   if (!rc)
@@ -109,6 +114,7 @@ int simfleet_stop(struct simfleet *f) {
     simhost_stop(f->hosts[i]);
   loop_timer_clear(f->loop, &f->flush_timer);
   int rc = truth_close(f->truth);
+  zmqsock_hub_delete(f->hub);
   genmodel_close(&f->model);
   tierstore_delete(f->shared);
   mem_free(f->hosts);
@@ -170,6 +176,13 @@ bool simfleet_names(const char *replica, size_t index) {
   return strcmp(replica, id) == 0 || strcmp(replica, id + 1) == 0;
 }
 
+static void describe_events(const struct kvevents *k, struct value *replica) {
+  const char *replay = kvevents_endpoint(k, true);
+  value_set(replica, "kv_events", value_cstring(kvevents_endpoint(k, false)));
+  value_set(replica, "kv_events_replay", *replay ? value_cstring(replay) : value_null());
+  value_set(replica, "kv_events_topic", value_cstring(kvevents_topic(k)));
+}
+
 struct value simfleet_describe(const struct simfleet *f) {
   struct value v = value_object();
   struct value *replicas = value_set(&v, "replicas", value_array());
@@ -177,6 +190,8 @@ struct value simfleet_describe(const struct simfleet *f) {
     struct value *r = value_push(replicas, value_object());
     value_set(r, "id", value_cstring(f->hosts[i]->id));
     value_set(r, "url", value_cstring(f->hosts[i]->url));
+    if (f->hosts[i]->kv)
+      describe_events(f->hosts[i]->kv, r);
   }
   struct value *admin = value_set(&v, "admin", value_object());
   value_set(admin, "url", value_cstring(admin_url(f->admin)));
@@ -189,6 +204,8 @@ struct value simfleet_describe(const struct simfleet *f) {
   value_set(&v, "max_model_len", value_int(f->config.engine.max_model_len));
   value_set(&v, "block_size", value_int(f->config.engine.block_size));
   value_set(&v, "kv_blocks", value_int(f->config.engine.num_blocks - 1));
+  if (f->hub)
+    value_set(&v, "kv_events", kvevents_describe_config(&f->config.events));
   value_set(&v, "simulated", value_bool(true));
   return v;
 }

@@ -11,6 +11,7 @@
 #include "text/value.h"
 
 struct admin;
+struct zmqsock_hub;
 
 struct simfleet_options {
   size_t n_replicas;
@@ -37,6 +38,7 @@ struct simfleet {
   size_t n_hosts;
   struct truth *truth;
   struct tierstore *shared; /* storage of all replicas; NULL without */
+  struct zmqsock_hub *hub;  /* of their KV events; NULL without */
   struct loop_timer flush_timer;
   struct admin *admin;
 };
@@ -65,7 +67,8 @@ NODISCARD int simfleet_parse_fault(const char *text, char **replica, struct faul
 bool simfleet_names(const char *replica, size_t index);
 
 /* `history_repeats`: an answer that a client repeats becomes the ids that were sampled (speech.h).
- * {"replicas":[{"id","url"}…],"admin":{"url","token"},"model","profile","tokenizer":"bytes",
+ * {"replicas":[{"id","url"}…] (with KV events also kv_events, kv_events_replay,
+ * kv_events_topic),"admin":{"url","token"},"model","profile","tokenizer":"bytes",
  * "template":"sim","history_repeats":true,"max_model_len","block_size","kv_blocks","simulated":true}:
  * the line of --announce. */
 struct value simfleet_describe(const struct simfleet *f);

@@ -79,6 +79,27 @@ static void set_url(struct simhost *h, const char *host) {
            httpd_port(h->server));
 }
 
+/* After the port: a topic may have it. */
+static int start_events(struct simhost *h, const struct simhost_options *o, struct err *err) {
+  if (!o->events)
+    return 0;
+  struct kvevents_options events = {.config = o->events,
+                                    .engine = replica_config(h->replica),
+                                    .loop = h->loop,
+                                    .hub = o->hub,
+                                    .host = o->host ? o->host : "127.0.0.1",
+                                    .id = h->id,
+                                    .model = h->model->name,
+                                    .address = strstr(h->url, "//") + 2,
+                                    .number = o->number,
+                                    .seed = h->seed,
+                                    .shaping = &h->shaping};
+  int rc = kvevents_open(&events, &h->kv, err);
+  if (!rc)
+    replica_listen(h->replica, kvevents_listener(h->kv));
+  return rc;
+}
+
 int simhost_start(struct loop *loop, const struct simhost_options *o, struct simhost **out,
                   struct err *err) {
   struct simhost *h = MEM_NEW(struct simhost);
@@ -108,6 +129,12 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
   struct httpd_options server = {
       .host = o->host, .port = o->port, .on_request = on_request, .user = h};
   int rc = h->replica ? httpd_listen(loop, &server, &h->server, err) : err->code;
+  if (!rc) {
+    set_url(h, o->host ? o->host : "127.0.0.1");
+    rc = start_events(h, o, err);
+    if (rc)
+      httpd_close(h->server);
+  }
   if (rc) {
     replica_delete(h->replica);
     faults_free(&h->faults);
@@ -116,7 +143,6 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
     mem_free(h);
     return rc;
   }
-  set_url(h, o->host ? o->host : "127.0.0.1");
   *out = h;
   return 0;
 }
@@ -132,6 +158,7 @@ void simhost_stop(struct simhost *h) {
   transfer_free(h);
   response_store_free(&h->responses);
   replica_delete(h->replica);
+  kvevents_close(h->kv);
   faults_free(&h->faults);
   buf_free(&h->scratch);
   buf_free(&h->page);

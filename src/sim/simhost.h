@@ -10,9 +10,11 @@
 
 #include "io/httpd.h"
 #include "sim/events.h"
+#include "sim/eventshaping.h"
 #include "sim/face.h"
 #include "sim/faults.h"
 #include "sim/genrequest.h"
+#include "sim/kvevents.h"
 #include "sim/replica.h"
 #include "sim/responses.h"
 #include "sim/truth.h"
@@ -67,6 +69,8 @@ struct simhost {
   struct events events; /* the same of a stream */
   struct transfers transfers;
   struct response_store responses;
+  struct kvevents *kv; /* its KV events; NULL = not published */
+  struct eventshaping shaping;
   unsigned asleep; /* enum simhost_asleep; no step begins while it is not 0 */
   bool discarded;  /* asleep on level 2: the weights are not in memory either */
   /* The step loop. */
@@ -85,6 +89,9 @@ struct simhost_options {
   uint64_t seed;
   enum face_kind face;
   struct simhost_flags flags;
+  const struct kvconfig *events;                       /* borrowed; NULL = none are published */
+  struct zmqsock_hub *hub;                             /* with events */
+  size_t number;                                       /* of the replica in the fleet, from 0 */
   struct simhost *(*find)(void *user, const char *id); /* see struct transfers; may be NULL */
   struct simhost *(*peer)(void *user, size_t i);       /* see struct simhost; may be NULL */
   void *user;                                          /* of both */

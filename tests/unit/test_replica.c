@@ -432,9 +432,115 @@ static void test_bad_configuration(void **state) {
   check_has(err.text, "max_model_len");
 }
 
+/* ---- KV events ---- */
+
+struct follower {
+  char log[400]; /* S3 R2 C: events; P: published; T: a token */
+  uint64_t at;
+  size_t n_told;
+};
+
+static void note(struct follower *f, const char *what, uint32_t n) {
+  size_t len = strlen(f->log);
+  snprintf(f->log + len, sizeof f->log - len, n ? "%s%u " : "%s ", what, n);
+}
+
+static void on_events(void *user, const struct engine_event *events, size_t n) {
+  struct follower *f = user;
+  static const char *const words[] = {"S", "R", "C"};
+  for (size_t i = 0; i < n; i++) {
+    if (events[i].kind == ENGINE_STORED) /* pointers are alive */
+      assert_int_equal(events[i].req->tokens[0], events[i].req->tokens[1] - 1);
+    note(f, words[events[i].kind], events[i].n);
+  }
+  f->n_told++;
+}
+
+static void on_publish(void *user, uint64_t now_ns) {
+  struct follower *f = user;
+  note(f, "P", 0);
+  f->at = now_ns;
+}
+
+static struct follower *follower_of;
+static void token_noted(struct replica_seq *seq, bool last, uint64_t now_ns) {
+  note(follower_of, "T", 0);
+  on_token(seq, last, now_ns);
+}
+
+/* One publication a step, when it ends and before its tokens; a reset's goes with the next step. */
+static void test_events_are_published_at_the_end(void **state) {
+  (void)state;
+  struct replica *r = make("llama-3.1-8b", 4);
+  struct follower f = {.log = ""};
+  struct job a, b;
+  uint64_t due;
+  follower_of = &f;
+  replica_listen(r, (struct replica_listener){on_events, on_publish, &f});
+  assert_true(replica_reset_cache(r, false));
+  assert_false(replica_begin(r, 5, &due)); /* idle: nothing is published */
+  assert_string_equal(f.log, "");
+  add(r, &a, 40, 12, 0, 10);
+  a.seq.on_token = token_noted;
+  assert_true(replica_begin(r, 10, &due));
+  assert_string_equal(f.log, "C S2 ");
+  assert_int_equal(f.n_told, 1);
+  replica_end(r, due);
+  assert_string_equal(f.log, "C S2 P T ");
+  assert_int_equal(f.at, due);
+  f.log[0] = '\0';
+  uint64_t now = run(r, due); /* its third block becomes full with the eighth token */
+  assert_string_equal(f.log, "T T T T T T T S1 P T T T T ");
+  f.log[0] = '\0';
+  add(r, &b, 60, 1, 500, now);
+  assert_true(replica_begin(r, now, &due));
+  assert_string_equal(f.log, "R1 R1 R1 S3 ");
+  replica_abort(r, &b.seq); /* what is pending names nothing of it */
+  replica_end(r, due);
+  assert_string_equal(f.log, "R1 R1 R1 S3 P ");
+  replica_delete(r);
+}
+
+/* A step that schedules nothing is published at once. */
+static void test_events_without_a_step(void **state) {
+  (void)state;
+  struct err err = {0};
+  struct steptime_profile p;
+  check_ok(steptime_get("llama-3.1-8b", &p, &err), &err);
+  struct engine_config c = steptime_engine_config(&p);
+  c.num_blocks = 101;
+  c.max_model_len = 1600;
+  c.tiers = (struct engine_tiers){.chunk_tokens = 256,
+                                  .kv_bytes_per_token = 1000,
+                                  .offload_chunks = 10,
+                                  .links = {[ENGINE_OFFLOAD] = {.latency_ns = 1000000}}};
+  struct replica *r = replica_new(&c, &p, METERS_VLLM, 0, &err);
+  struct follower f = {.log = ""};
+  struct job a, b;
+  uint64_t due;
+  replica_listen(r, (struct replica_listener){on_events, on_publish, &f});
+  add(r, &a, 600, 1, 0, 10);
+  uint64_t now = run(r, 10);
+  assert_string_equal(f.log, "S37 S1 S1 P "); /* blocks, then two chunks */
+  assert_true(replica_reset_cache(r, false));
+  f.log[0] = '\0';
+  add(r, &b, 600, 1, 0, now);
+  assert_false(replica_begin(r, now, &due)); /* it waits for CPU memory */
+  assert_string_equal(f.log, "C P ");
+  assert_int_equal(f.at, now);
+  now = replica_wake_ns(r);
+  assert_true(replica_begin(r, now, &due));
+  assert_string_equal(f.log, "C P S32 S5 ");
+  replica_end(r, due);
+  assert_string_equal(f.log, "C P S32 S5 P ");
+  replica_delete(r);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_times_of_a_request),
+      cmocka_unit_test(test_events_are_published_at_the_end),
+      cmocka_unit_test(test_events_without_a_step),
       cmocka_unit_test(test_requests_share_steps),
       cmocka_unit_test(test_lateness_does_not_add_up),
       cmocka_unit_test(test_gauges_are_those_of_the_last_step),
