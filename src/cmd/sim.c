@@ -226,13 +226,13 @@ static int read_config(const struct sim_options *o, struct simconfig *c, struct 
   int rc = readtable_profile(o->profile, c, err);
   if (rc)
     return rc;
-  for (size_t i = 0; i < o->sets.n; i++)
-    if (simconfig_set(c, o->sets.items[i], err))
-      return err_prefix(err, "--set");
   if (o->events && kvconfig_set(&c->events, "kv_events", "on", err))
     return err->code;
   if (o->events_config && kvconfig_set(&c->events, "kv_events_config", o->events_config, err))
     return err_prefix(err, "--kv-events-config");
+  for (size_t i = 0; i < o->sets.n; i++) /* over the two above */
+    if (simconfig_set(c, o->sets.items[i], err))
+      return err_prefix(err, "--set");
   return 0;
 }
 
