@@ -175,6 +175,11 @@ int simchild_start_fleet(struct simchild *child, const struct simopts *wish, int
   snprintf(block_size, sizeof block_size, "block_size=%u", fleet->block_size);
   if (fleet->block_size)
     push(&args, "--set"), push(&args, block_size);
+  char hash_scheme[64];
+  bool of_vllm = fleet->hash_scheme && strncmp(fleet->hash_scheme, "vllm-", 5) == 0;
+  snprintf(hash_scheme, sizeof hash_scheme, "hash_scheme=%s", of_vllm ? fleet->hash_scheme : "");
+  if (of_vllm)
+    push(&args, "--set"), push(&args, hash_scheme);
   push_each(&args, "--set", &wish->sets);
   push_each(&args, "--fault", &wish->faults);
   push(&args, NULL);

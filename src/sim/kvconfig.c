@@ -159,6 +159,8 @@ static int set_member(struct kvconfig *c, const char *name, const struct value *
     bool text = i < 3;
     if (text ? v->kind != VALUE_STRING : !value_to_int(v, &n))
       return err_set(err, ERR_INVALID, "%s is no %s", name, text ? "text" : "whole number");
+    if (text && strlen(value_to_string(v)) != v->u.string.len)
+      return err_set(err, ERR_INVALID, "%s holds a NUL", name);
     if (!text)
       snprintf(number, sizeof number, "%lld", (long long)n);
     return kvconfig_set(c, key, text ? value_to_string(v) : number, err);
@@ -224,8 +226,9 @@ int kvconfig_set(struct kvconfig *c, const char *name, const char *text, struct 
   case SCHEME:
     return set_scheme(c, k, text, err);
   case SEED:
-    c->seed_set = true;
-    return set_text(c, k, text, err);
+    rc = set_text(c, k, text, err);
+    c->seed_set |= !rc;
+    return rc;
   case HASHES:
     rc = set_hashes(c, text, err);
     break;

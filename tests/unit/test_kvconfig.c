@@ -73,6 +73,7 @@ static void test_refusals(void **state) {
   char longer[200];
   memset(longer, 'x', sizeof longer);
   longer[sizeof longer - 1] = '\0';
+  refuse("hash_seed", longer, "hash_seed: 199 bytes are too many; at most 63");
   refuse("kv_events_topic", longer, "kv_events_topic: 199 bytes are too many; at most 127");
 }
 
@@ -108,6 +109,8 @@ static void test_json(void **state) {
   refuse("kv_events_config", "{\"enable_kv_cache_events\":true,\"topic\":5}", "topic is no text");
   refuse("kv_events_config", "{\"enable_kv_cache_events\":true,\"hwm\":-1}",
          "kv_events_hwm=-1: a whole number from 0");
+  refuse("kv_events_config", "{\"enable_kv_cache_events\":true,\"topic\":\"a\\u0000b\"}",
+         "topic holds a NUL");
   refuse("kv_events_config", "[]", "a JSON object is needed");
   refuse("kv_events_config", "{", "kv_events_config: ");
 }

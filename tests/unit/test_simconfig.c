@@ -130,8 +130,27 @@ static void test_bad_words(void **state) {
   check_bad("fixed", "ttft=50 parsecs", "ttft");
 }
 
+static void test_kv_events(void **state) {
+  (void)state;
+  struct simconfig c;
+  struct err err = {0};
+  check_ok(simconfig_init(&c, "tiny", &err), &err);
+  assert_false(c.events.on);
+  check_ok(simconfig_set(&c, "kv_events=array", &err), &err);
+  check_ok(simconfig_set(&c, "kv_events_topic=a=b", &err), &err);
+  check_ok(simconfig_set(&c, "hash_seed=", &err), &err);
+  assert_true(c.events.on && c.events.seed_set);
+  assert_int_equal(c.events.encoding, KVWIRE_ARRAY);
+  assert_string_equal(c.events.topic, "a=b");
+  assert_int_equal(simconfig_set(&c, "kv_events=maybe", &err), ERR_INVALID);
+  check_has(err.text, "kv_events=maybe: on, off, map");
+  assert_int_equal(simconfig_set(&c, "kv_event_topic=x", &err), ERR_INVALID);
+  check_has(err.text, "a replica has no field kv_event_topic (did you mean kv_events_topic?)");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_kv_events),
       cmocka_unit_test(test_every_field),
       cmocka_unit_test(test_fixed_times_in_either_order),
       cmocka_unit_test(test_context_is_lowered_unless_it_was_set),
