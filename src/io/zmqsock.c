@@ -58,13 +58,13 @@ static bool may_receive(const struct zmqsock *s) {
 }
 
 static void look(struct zmqsock *s) {
-  bool more = may_receive(s);
+  (void)may_receive(s);
   if (!s->options.ready)
-    return;
+    return; /* it was asked */
   s->telling = true;
   do
     s->options.ready(s->options.user);
-  while ((more = may_receive(s)));
+  while (may_receive(s));
   s->telling = false;
 }
 
