@@ -41,6 +41,7 @@ struct http_op {
   size_t replica;               /* NO_REPLICA = none */
   bool running, counted, tries; /* counted: in flight at the router; tries: failures are values */
   bool has_type;                /* the headers hold a content-type */
+  size_t id_at, id_len;         /* X-Request-Id's value in the headers; 0, 0 = none */
   uint32_t given;               /* options: a bit for each */
 };
 
@@ -114,6 +115,7 @@ static MAY_RAISE struct http_op *push_op(lua_State *L, struct vu *vu) {
   op->request.user = op;
   op->replica = NO_REPLICA;
   op->has_type = false;
+  op->id_at = op->id_len = 0;
   op->vu = vu;
   return op;
 }
@@ -313,6 +315,29 @@ static bool is_content_type(const char *name, size_t len) {
   return len == 12 && strncasecmp(name, "content-type", 12) == 0;
 }
 
+static bool is_request_id(const char *name, size_t len) {
+  return len == 12 && strncasecmp(name, "x-request-id", 12) == 0;
+}
+
+/* The line that was just added is one. */
+static void note_id(struct http_op *op, size_t value_len) {
+  op->id_at = op->headers.len - 2 - value_len;
+  op->id_len = value_len;
+}
+
+/* Every generation request has an id, the script's own or one that no other has: servers' logs go
+ * by it. */
+static void add_id(struct http_op *op) {
+  char id[REQUESTID_MAX];
+  if (op->request.api == OPENAI_NONE || op->id_len)
+    return;
+  size_t len = worker_request_id(op->vu->state->options.worker, id);
+  buf_puts(&op->headers, "X-Request-Id: ");
+  buf_put(&op->headers, id, len);
+  buf_puts(&op->headers, "\r\n");
+  note_id(op, len);
+}
+
 static MAY_RAISE void add_header(lua_State *L, struct http_op *op, int key, int value,
                                  const char *what) {
   if (lua_type(L, key) != LUA_TSTRING || !lua_isstring(L, value))
@@ -327,6 +352,8 @@ static MAY_RAISE void add_header(lua_State *L, struct http_op *op, int key, int 
   buf_put(b, ": ", 2);
   buf_put(b, text, len);
   buf_put(b, "\r\n", 2);
+  if (is_request_id(name, name_len))
+    note_id(op, len);
 }
 
 static MAY_RAISE void add_script_headers(lua_State *L, struct http_op *op, const char *what) {
@@ -366,7 +393,10 @@ static MAY_RAISE void read_headers(lua_State *L, struct http_op *op, const char 
     if (!has_header(b, own, p, strcspn(p, ":"))) {
       op->has_type = op->has_type || is_content_type(p, strcspn(p, ":"));
       buf_put(b, p, (size_t)(end + 2 - p));
+      if (is_request_id(p, strcspn(p, ":")))
+        note_id(op, (size_t)(end - p) - 13 - strspn(p + 13, " "));
     }
+  add_id(op);
   if (!op->has_type && (given(op, O_BODY) || given(op, O_JSON)))
     buf_puts(b, "Content-Type: application/json\r\n");
   op->request.headers = b->len ? b->data : NULL;
@@ -417,6 +447,8 @@ static MAY_RAISE void fill_sample(lua_State *L, struct http_op *op, const char *
   s->branch = (uint32_t)count_option(L, op, O_BRANCH, 0, vu->branch, what);
   s->parent =
       (int32_t)count_option(L, op, O_PARENT, 0, given(op, O_BRANCH) ? -1 : vu->parent_branch, what);
+  if (op->id_len)
+    s->request_id = sample_keep(s, op->headers.data + op->id_at, op->id_len);
   s->tags = vu_tags_json(L, vu, SLOT(O_TAGS), what);
   s->prompt_tokens_local = count_option(L, op, O_PROMPT_TOKENS, 0, SAMPLE_ABSENT, what);
   s->asked_tokens = count_option(L, op, O_ASKED_TOKENS, 1, SAMPLE_ABSENT, what);

@@ -108,7 +108,7 @@ void sample_drop(const struct sample *s, char *text) {
 void sample_free(struct sample *s) {
   if (!s)
     return;
-  char *const texts[] = {s->tags,   s->error_detail, s->url,    s->finish_reason,
+  char *const texts[] = {s->tags,   s->error_detail, s->url,    s->finish_reason, s->request_id,
                          s->server, s->chosen,       s->served, s->route_reason};
   for (size_t i = 0; i < ARRAY_LEN(texts); i++)
     sample_drop(s, texts[i]);
@@ -410,6 +410,8 @@ static void write_rest(struct row *r, const struct sample *s) {
   put_count(r, s->window_tokens);
   KEY(r, "coalesced_bound_ns");
   put_count(r, s->coalesced_bound_ns);
+  KEY(r, "request_id");
+  put_text(r, s->request_id);
   put_char(r, '}');
 }
 

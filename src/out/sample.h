@@ -60,7 +60,7 @@ enum sample_stamp {
 
 enum sample_cached_state { CACHED_ABSENT, CACHED_VALUE, CACHED_ZERO, CACHED_INFERRED_ZERO };
 
-#define SAMPLE_SMALL 192
+#define SAMPLE_SMALL 232
 
 struct sample {
   /* identity; strings are owned unless said otherwise: of sample_keep, or mem_free frees them */
@@ -71,6 +71,7 @@ struct sample {
   uint32_t branch;     /* 0 = the trunk */
   int32_t parent;      /* branch it was forked from, −1 = null */
   char *tags;          /* canonical JSON object, NULL = {} */
+  char *request_id;    /* its X-Request-Id; NULL = null */
   bool measured;       /* in the window: its session arrived after warm-up and before the end */
   /* time */
   uint64_t t[STAMP_COUNT];

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "run/conductor.h"
+#include "run/requestid.h"
 
 #define PROGRESS_NS (250 * NS_PER_MS)
 #define START_AHEAD_NS                                                                             \
@@ -436,6 +437,7 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   c->run.zero_ns = now(c);
   result->zero_wall_ns = clock_wall_ns();
   result->zero_ns = c->run.zero_ns;
+  c->run.request_run = requestid_run(result->zero_wall_ns, result->zero_ns);
   log_set_zero(c->run.zero_ns);
   if (config->catch_signals)
     interrupt_open(c);

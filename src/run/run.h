@@ -119,6 +119,7 @@ struct run {
   struct router *router;           /* NULL without replicas */
   _Atomic bool *reports;           /* per replica and the gateway: known to report cached_tokens */
   uint64_t zero_ns, load_start_ns; /* loop clock */
+  uint64_t request_run;            /* its requests' ids (requestid.h) */
   const struct shared *setup;      /* what setup gave; NULL until that is known */
   /* Atomic; any worker. */
   uint64_t sessions_started, sessions_ended, sessions_mistaken; /* of the ended: script errors */

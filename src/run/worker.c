@@ -18,6 +18,10 @@
 #define LATE_NS NS_PER_S             /* a start so late is said while the run goes on */
 #define SPARE_USERS 25               /* an open load keeps room for so many */
 
+size_t worker_request_id(struct worker *w, char out[REQUESTID_MAX]) {
+  return requestid_write(w->run->request_run, w->index, w->n_ids++, out);
+}
+
 uint64_t worker_since_zero(const struct worker *w, uint64_t loop_ns) {
   return loop_ns > w->run->zero_ns ? loop_ns - w->run->zero_ns : 0;
 }

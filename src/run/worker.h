@@ -11,6 +11,7 @@
 
 #include "net/http.h"
 #include "out/recorder.h"
+#include "run/requestid.h"
 #include "run/router.h"
 #include "run/run.h"
 #include "run/schedule.h"
@@ -83,6 +84,7 @@ struct worker {
   uint64_t n_live;      /* sessions that run */
   uint64_t n_unstarted; /* slots whose timer is armed */
   uint64_t n_more;      /* slots with has_more */
+  uint64_t n_ids;       /* of requests, so far (requestid.h) */
   struct vu *special;   /* setup or teardown while it runs */
   /* accuracy */
   struct loop_timer flush_timer, window_timer;
@@ -122,6 +124,8 @@ void worker_set_probing(struct worker *w, bool on);
 void worker_session_began(struct vu *vu);
 /* Ends a pick that was counted in flight. */
 void worker_pick_done(struct worker *w, size_t replica);
+/* The next request's id; its length. */
+size_t worker_request_id(struct worker *w, char out[REQUESTID_MAX]);
 /* ns since the run's zero, of a loop time. */
 uint64_t worker_since_zero(const struct worker *w, uint64_t loop_ns);
 

@@ -25,7 +25,7 @@ static const char all_unknown[] =
     "null,\"url\":null,"
     "\"error_detail\":null,\"reconnects\":0,\"first_visible\":null,\"asked_tokens\":null,\"first_"
     "tokens\":null,"
-    "\"window_tokens\":null,\"coalesced_bound_ns\":null}";
+    "\"window_tokens\":null,\"coalesced_bound_ns\":null,\"request_id\":null}";
 
 static const char all_known[] =
     "{\"v\":1,\"run\":\"r \\\"2\\\"\",\"arm\":\"precise\",\"trial_block\":3,"
@@ -49,7 +49,7 @@ static const char all_known[] =
     "\"POST\","
     "\"url\":\"http://h/v1\",\"error_detail\":\"503: overloaded\\nsorry\",\"reconnects\":1,"
     "\"first_visible\":7,\"asked_tokens\":100,\"first_tokens\":1,\"window_tokens\":8,\"coalesced_"
-    "bound_ns\":44}";
+    "bound_ns\":44,\"request_id\":\"perigee-1-0-2\"}";
 
 static void check_row(const struct sample *s, const char *run, bool itl, const char *want) {
   struct buf b;
@@ -123,6 +123,7 @@ static void everything_known(void **state) {
   s->render_ns = 10;
   s->tokenize_ns = 20;
   s->survived_tokens = 960;
+  s->request_id = mem_strdup("perigee-1-0-2");
   s->hash_ns = 30;
   check_row(s, "r \"2\"", true, all_known);
   sample_free(s);
