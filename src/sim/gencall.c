@@ -17,30 +17,66 @@ static const struct value *function_of(const struct value *tool) {
   return value_get(tool, "function");
 }
 
-int gencall_wanted(const struct value *body, const struct value **tool, struct apierror *e) {
-  const struct value *choice = value_get(body, "tool_choice"), *tools = value_get(body, "tools");
-  *tool = NULL;
-  if (reqfield_absent(choice))
-    return 0;
-  if (choice->kind != VALUE_STRING && choice->kind != VALUE_OBJECT)
-    return apierror_set(e, 400, "tool_choice", "tool_choice should be a string or an object");
-  const char *word = value_to_string(choice);
-  if (word && strcmp(word, "required") != 0)
-    return 0;
+static const char *name_of(const struct value *tool) {
+  return value_to_string(value_get(function_of(tool), "name"));
+}
+
+/* Results since the user's last message. */
+static uint32_t rounds_so_far(const struct value *body) {
+  const struct value *messages = value_get(body, "messages");
+  uint32_t n = 0;
+  for (size_t i = value_count(messages); i-- > 0;) {
+    const char *role = value_to_string(value_get(value_at(messages, i), "role"));
+    if (role && strcmp(role, "user") == 0)
+      break;
+    n += role && strcmp(role, "tool") == 0;
+  }
+  return n;
+}
+
+/* The tool that `tool_choice` asks for: "required" is the first. */
+static int find_forced(const struct value *choice, const struct value *tools,
+                       struct gencall_ask *out, struct apierror *e) {
+  const char *word = value_to_string(choice), *name = name_of(choice);
   if (!value_count(tools))
     return apierror_set(e, 400, "tool_choice", "When using `tool_choice`, `tools` must be set.");
-  const char *name = value_to_string(value_get(function_of(choice), "name"));
   for (size_t i = 0; i < value_count(tools); i++) {
-    const struct value *t = value_at(tools, i);
-    const char *own = value_to_string(value_get(function_of(t), "name"));
+    const char *own = name_of(value_at(tools, i));
     if (own && (word || (name && strcmp(own, name) == 0))) {
-      *tool = t;
+      out->tool = value_at(tools, i);
       return 0;
     }
   }
   return apierror_set(e, 400, "tool_choice",
                       "The tool specified in `tool_choice` does not match any of the specified "
                       "`tools`");
+}
+
+int gencall_read(const struct value *body, const struct genmodel *model, struct gencall_ask *out,
+                 struct apierror *e) {
+  const struct value *choice = value_get(body, "tool_choice"), *tools = value_get(body, "tools");
+  const struct value *ignore_eos = value_get(body, "ignore_eos");
+  *out = (struct gencall_ask){0};
+  bool absent = reqfield_absent(choice);
+  if (!absent && choice->kind != VALUE_STRING && choice->kind != VALUE_OBJECT)
+    return apierror_set(e, 400, "tool_choice", "tool_choice should be a string or an object");
+  const char *word = absent ? "auto" : value_to_string(choice);
+  if (!word || strcmp(word, "required") == 0)
+    return find_forced(choice, tools, out, e);
+  bool fixed = ignore_eos && ignore_eos->kind == VALUE_BOOL && ignore_eos->u.boolean;
+  if (strcmp(word, "auto") == 0 && !fixed && rounds_so_far(body) < model->tools.rounds)
+    out->tools = tools;
+  return 0;
+}
+
+const struct value *gencall_tool(const struct gencall_ask *ask, const struct genmodel *model,
+                                 uint64_t key) {
+  uint64_t draw = babble_mix(key ^ UINT64_C(0x746f6f6c));
+  size_t n = value_count(ask->tools);
+  if (ask->tool || !n || (double)(draw >> 11) * 0x1p-53 >= model->tools.call_p)
+    return ask->tool;
+  const struct value *tool = value_at(ask->tools, (size_t)(babble_mix(draw) % n));
+  return name_of(tool) ? tool : NULL;
 }
 
 /* ---- its arguments ---- */
@@ -172,7 +208,7 @@ int gencall_settle(struct genchoice *c, const struct value *body, const struct v
   gencall_arguments(value_get(function_of(tool), "parameters"), key, &arguments);
   snprintf(id, sizeof id, "call_%016llx", (unsigned long long)babble_mix(key));
   c->call_id = mem_strdup(id);
-  c->call_name = mem_strdup(value_to_string(value_get(function_of(tool), "name")));
+  c->call_name = mem_strdup(name_of(tool));
   c->text = mem_strndup(arguments.data, arguments.len);
   const uint32_t *said = NULL;
   uint32_t n = 0;

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "sim/genstream.h"
 #include "sim/gentruth.h"
+#include "sim/genturns.h"
 #include "sim/transfer.h"
 
 static const struct {
@@ -21,10 +22,11 @@ static const struct {
 
 /* ---- the end ---- */
 
-/* The figure that usage reports: vLLM takes that of one of the choices, here always the first. */
 uint32_t generation_cached(const struct generation *x) {
-  int64_t n = x->n_parts ? x->parts[0].seq.engine.num_cached : 0;
-  return n > 0 ? (uint32_t)n : 0;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < (x->gen.api == GEN_RESPONSES ? x->n_parts : x->n_parts > 0); i++)
+    n += (uint32_t)(x->parts[i].seq.engine.num_cached > 0 ? x->parts[i].seq.engine.num_cached : 0);
+  return n;
 }
 
 static bool in_engine(const struct generation *x) {
@@ -45,6 +47,7 @@ static void settle(struct generation *x) {
   *(x->prev ? &x->prev->next : &h->open) = x->next;
   loop_timer_clear(h->loop, &x->start_timer);
   loop_timer_clear(h->loop, &x->queue_timer);
+  loop_timer_clear(h->loop, &x->tool_timer);
   loop_timer_clear(h->loop, &x->alive_timer);
   delivery_free(&x->delivery);
   if (x->has_gen) {
@@ -97,6 +100,7 @@ static void on_client_left(struct httpd_request *req, void *user) {
   struct generation *x = user;
   loop_timer_clear(x->host->loop, &x->start_timer);
   loop_timer_clear(x->host->loop, &x->queue_timer);
+  loop_timer_clear(x->host->loop, &x->tool_timer);
   delivery_lost(&x->delivery);
   leave_engine(x, "abort");
 }
@@ -113,6 +117,8 @@ static void on_token(struct replica_seq *seq, bool last, uint64_t now_ns) {
   bool open = true;
   gentruth_token(part, now_ns);
   fetched(part);
+  x->gen.choices[part->index].cached =
+      (uint32_t)(seq->engine.num_cached > 0 ? seq->engine.num_cached : 0);
   if (last) {
     part->in_engine = false;
     x->n_done++;
@@ -121,7 +127,9 @@ static void on_token(struct replica_seq *seq, bool last, uint64_t now_ns) {
   }
   if (x->gen.stream)
     open = genstream_tokens(x, part, last);
-  if (open && x->n_done == x->n_parts)
+  if (open && x->n_done == x->n_parts && genturns_go_on(&x->gen))
+    loop_timer_set(x->host->loop, &x->tool_timer, now_ns + x->host->model->tools.latency_ns);
+  else if (open && x->n_done == x->n_parts)
     genstream_finish(x);
   else if (!open && x->n_done < x->n_parts) {
     leave_engine(x, "fault");
@@ -207,11 +215,12 @@ static void add_part(struct generation *x, struct gen_part *part) {
   struct genchoice *c = &x->gen.choices[part->index];
   struct replica_seq *seq = &part->seq;
   struct err err;
+  bool turns = x->gen.api == GEN_RESPONSES;
   part->owner = x;
   seq->engine.tokens = c->tokens;
   seq->engine.prompt_len = c->prompt_len;
   seq->engine.max_output = c->output_len;
-  seq->engine.salt = x->gen.salt;
+  seq->engine.salt = part->index && turns && x->host->model->tools.salt_lost ? NULL : x->gen.salt;
   seq->engine.user = c;
   seq->engine.sample = next_sample;
   if (x->gen.remote_prefill && !part->index)
@@ -222,8 +231,8 @@ static void add_part(struct generation *x, struct gen_part *part) {
   seq->finish = strcmp(c->finish, "stop") == 0 ? METER_STOP : METER_LENGTH;
   seq->on_token = on_token;
   seq->on_gone = on_gone;
-  seq->received_ns = x->received_ns;
   seq->queued_ns = loop_now(x->host->loop);
+  seq->received_ns = part->index && turns ? seq->queued_ns : x->received_ns;
   int rc = replica_add(x->host->replica, seq, &err);
   assert(rc == 0);
   (void)rc;
@@ -237,6 +246,36 @@ static void add_to_engine(struct generation *x) {
     x->parts[i].index = i;
     add_part(x, &x->parts[i]);
   }
+  simhost_kick(x->host);
+}
+
+/* The stream says so, or the whole reply is a refusal. The last thing its caller does with x. */
+static void fail(struct generation *x, const struct apierror *e) {
+  x->finish = "error";
+  if (!x->gen.stream) {
+    refuse(x, e);
+    return;
+  }
+  x->reply.o.form->error(&x->reply, e, &x->host->events);
+  if (genstream_push(x))
+    delivery_finish(&x->delivery);
+  settle(x);
+}
+
+/* A tool of the server's own has its result: the model goes on. */
+static void on_tool_due(struct loop_timer *t) {
+  struct generation *x = CONTAINER_OF(t, struct generation, tool_timer);
+  struct apierror e = {0};
+  if (x->delivery.state != DELIVERY_OPEN)
+    return;
+  if (genturns_next(&x->ask, &x->gen, x->host->model, &e)) {
+    fail(x, &e);
+    return;
+  }
+  uint32_t i = x->n_parts++;
+  x->parts = mem_resize(x->parts, x->n_parts, sizeof *x->parts);
+  x->parts[i] = (struct gen_part){.index = i};
+  add_part(x, &x->parts[i]);
   simhost_kick(x->host);
 }
 
@@ -338,6 +377,7 @@ void generation_begin(struct simhost *h, struct httpd_request *req, enum gen_api
   h->open = x;
   loop_timer_init(&x->start_timer, on_start_due);
   loop_timer_init(&x->queue_timer, on_queue_due);
+  loop_timer_init(&x->tool_timer, on_tool_due);
   loop_timer_init(&x->alive_timer, genstream_on_silence);
 
   struct fault_plan plan;

@@ -27,11 +27,12 @@ struct generation {
   struct genrequest gen;
   struct response_ask ask; /* of Responses */
   struct reply reply;
-  struct gen_part *parts; /* gen.n_choices of them */
+  struct gen_part *parts; /* gen.n_choices of them; they move when there is one turn more */
   uint32_t n_parts, n_done;
   struct delivery delivery;
   struct loop_timer start_timer; /* a stall before the head */
   struct loop_timer alive_timer; /* the next comment of a face that sends them */
+  struct loop_timer tool_timer;  /* the end of a tool that the server runs */
   struct loop_timer queue_timer; /* the profile's overhead before the engine */
   uint64_t number, received_ns;
   char id[GENERATION_ID_MAX];
@@ -46,7 +47,8 @@ struct generation {
   struct residence residence; /* of its first prompt, for the truth log */
 };
 
-/* The figure that usage reports: vLLM takes that of one of the choices, here always the first. */
+/* The figure that usage reports: vLLM takes that of one of the choices, here always the first; of
+ * Responses it is that of all turns. */
 uint32_t generation_cached(const struct generation *x);
 
 #endif

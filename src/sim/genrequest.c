@@ -341,10 +341,11 @@ static int set_limit(struct genchoice *c, int64_t wanted, bool gives_way, uint32
   return 0;
 }
 
-static int settle(struct genrequest *r, const struct value *body, const struct genmodel *model,
-                  struct apierror *e) {
+/* Choices from number `first` on. */
+static int settle(struct genrequest *r, uint32_t first, const struct value *body,
+                  const struct genmodel *model, struct apierror *e) {
   struct genanswer_ask ask;
-  const struct value *tool = NULL;
+  struct gencall_ask calls = {0};
   int64_t wanted = -1;
   int rc = truncate(r, body, model, e);
   if (!rc)
@@ -352,18 +353,20 @@ static int settle(struct genrequest *r, const struct value *body, const struct g
   if (!rc)
     rc = genanswer_read(body, &ask, e);
   if (!rc && r->api != GEN_COMPLETION)
-    rc = gencall_wanted(body, &tool, e);
+    rc = gencall_read(body, model, &calls, e);
   /* The completions default of 16 is no wish: it gives way to the context. */
   bool gives_way = r->api == GEN_COMPLETION && reqfield_absent(value_get(body, "max_tokens"));
-  for (uint32_t i = 0; !rc && i < r->n_choices; i++) {
-    rc = set_limit(&r->choices[i], wanted, gives_way, model->max_model_len, e);
+  for (uint32_t i = first; !rc && i < r->n_choices; i++) {
+    struct genchoice *c = &r->choices[i];
+    rc = set_limit(c, wanted, gives_way, model->max_model_len, e);
+    uint64_t key = rc ? 0 : genanswer_key(c, i % r->n, &ask, model);
+    const struct value *tool = rc ? NULL : gencall_tool(&calls, model, key);
     if (!rc && tool)
-      rc = gencall_settle(&r->choices[i], body, tool,
-                          genanswer_key(&r->choices[i], i % r->n, &ask, model), model, e);
+      rc = gencall_settle(c, body, tool, key, model, e);
     else if (!rc)
-      rc = genanswer_settle(&r->choices[i], r->api, i % r->n, &ask, model, e);
+      rc = genanswer_settle(c, r->api, i % r->n, &ask, model, e);
     if (!rc && r->echo_alone)
-      r->choices[i].visible = 0;
+      c->visible = 0;
   }
   return rc;
 }
@@ -382,7 +385,7 @@ int genrequest_read(enum gen_api api, const struct value *body, const struct gen
     rc = api == GEN_COMPLETION ? read_prompts(out, body, model, e)
                                : read_messages(out, body, model, e);
   if (!rc)
-    rc = settle(out, body, model, e);
+    rc = settle(out, 0, body, model, e);
   if (rc)
     genrequest_free(out);
   return rc;
@@ -400,18 +403,32 @@ int genrequest_parse(enum gen_api api, const char *body, size_t len, const struc
   return rc;
 }
 
+static void choice_free(struct genchoice *c) {
+  mem_free(c->tokens);
+  mem_free(c->output);
+  mem_free(c->shown);
+  mem_free(c->text);
+  mem_free(c->stop);
+  mem_free(c->echo);
+  mem_free(c->call_name);
+  mem_free(c->call_id);
+  mem_free(c->call_result);
+}
+
+int genrequest_next(struct genrequest *r, const struct value *body, const struct genmodel *model,
+                    struct apierror *e) {
+  uint32_t before = r->n_choices;
+  int rc = read_messages(r, body, model, e);
+  if (!rc)
+    rc = settle(r, before, body, model, e);
+  while (rc && r->n_choices > before)
+    choice_free(&r->choices[--r->n_choices]);
+  return rc;
+}
+
 void genrequest_free(struct genrequest *r) {
-  for (uint32_t i = 0; i < r->n_choices; i++) {
-    struct genchoice *c = &r->choices[i];
-    mem_free(c->tokens);
-    mem_free(c->output);
-    mem_free(c->shown);
-    mem_free(c->text);
-    mem_free(c->stop);
-    mem_free(c->echo);
-    mem_free(c->call_name);
-    mem_free(c->call_id);
-  }
+  for (uint32_t i = 0; i < r->n_choices; i++)
+    choice_free(&r->choices[i]);
   mem_free(r->choices);
   mem_free(r->salt);
   mem_free(r->request_id);

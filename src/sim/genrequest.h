@@ -11,6 +11,10 @@
 
 enum gen_api { GEN_CHAT, GEN_COMPLETION, GEN_RESPONSES };
 
+/* Who runs a call: the client, or the server itself, which then asks the model again (genturns.h).
+ */
+enum gen_call { GEN_CALL_FUNCTION, GEN_CALL_WEB, GEN_CALL_CODE, GEN_CALL_MCP };
+
 /* Choices of one request: more are refused. */
 #define GENREQUEST_MAX_CHOICES 256
 
@@ -27,14 +31,17 @@ struct genchoice {
   uint32_t thought;   /* leading bytes of text that are reasoning, of chat */
   const char *finish; /* "stop", "length", "tool_calls" or "abort"; static */
   char *call_name, *call_id; /* a function call (gencall.h): its arguments are the text; NULL */
-  char *stop;                /* the stop string that ends it; NULL */
-  char *echo;                /* the prompt's text, which the answer begins with (`echo`); NULL */
+  enum gen_call call;
+  char *call_result; /* what the server's own tool gave; NULL: it has not run */
+  uint32_t cached;   /* prompt tokens that were not computed; set with its first token */
+  char *stop;        /* the stop string that ends it; NULL */
+  char *echo;        /* the prompt's text, which the answer begins with (`echo`); NULL */
   size_t echo_len;
 };
 
 struct genrequest {
   enum gen_api api;
-  struct genchoice *choices; /* number i: prompt i / n */
+  struct genchoice *choices; /* number i: prompt i / n; of Responses: the turns so far */
   uint32_t n_choices, n;     /* n: choices a prompt */
   bool stream, include_usage, continuous_usage, return_token_ids;
   bool echo_alone;          /* echo with max_tokens 0: nothing but the prompt is shown */
@@ -57,6 +64,10 @@ NODISCARD int genrequest_parse(enum gen_api api, const char *body, size_t len,
 NODISCARD int genrequest_read(enum gen_api api, const struct value *body,
                               const struct genmodel *model, struct genrequest *out,
                               struct apierror *e);
+/* One more turn of Responses: a choice for what the conversation has become. On failure there is
+ * none more. */
+NODISCARD int genrequest_next(struct genrequest *r, const struct value *body,
+                              const struct genmodel *model, struct apierror *e);
 void genrequest_free(struct genrequest *r);
 /* Ends a choice after the first n of its output tokens, for `finish` (static). */
 void genrequest_cut(struct genchoice *c, uint32_t n, const char *finish);

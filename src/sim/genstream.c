@@ -110,7 +110,7 @@ static void store(struct generation *x) {
     return;
   buf_init(&b, BUF_MAX_OWN);
   x->reply.o.form->whole(&x->reply, &f, &b);
-  response_store_put(&x->host->responses, x->id, x->ask.messages, b.data);
+  response_store_put(&x->host->responses, x->id, x->ask.messages, x->ask.kept_items, b.data);
   x->ask.messages = value_null();
   buf_free(&b);
 }

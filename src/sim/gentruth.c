@@ -39,7 +39,31 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 }
 
 static uint32_t loaded_of(const struct generation *x, enum engine_source from) {
-  return x->n_parts ? x->parts[0].seq.engine.num_loaded[from] : 0;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < (x->gen.api == GEN_RESPONSES ? x->n_parts : x->n_parts > 0); i++)
+    n += x->parts[i].seq.engine.num_loaded[from];
+  return n;
+}
+
+/* One after the other: requests of the engine's that the server's tools lie between. */
+static struct truth_turn *make_turns(const struct generation *x, struct truth_line *line) {
+  if (x->gen.api != GEN_RESPONSES || x->n_parts < 2)
+    return NULL;
+  struct truth_turn *turns = mem_calloc(x->n_parts, sizeof *turns);
+  for (uint32_t i = 0; i < x->n_parts; i++) {
+    const struct replica_seq *seq = &x->parts[i].seq;
+    turns[i] = (struct truth_turn){.queued_ns = seq->queued_ns,
+                                   .scheduled_ns = seq->scheduled_ns,
+                                   .first_token_ns = seq->first_ns,
+                                   .last_token_ns = seq->last_ns,
+                                   .prompt_tokens = seq->engine.prompt_len,
+                                   .output_tokens = seq->engine.num_output,
+                                   .cached_tokens = x->gen.choices[i].cached};
+  }
+  line->turns = turns;
+  line->n_turns = x->n_parts;
+  line->choices = line->prompts = 1;
+  return turns;
 }
 
 static void add_parts(const struct generation *x, struct truth_line *line) {
@@ -125,7 +149,9 @@ void gentruth_log(struct generation *x) {
   add_parts(x, &line);
   add_residence(x, &line);
   struct choices told = tell_choices(x, &line);
+  struct truth_turn *turns = make_turns(x, &line);
   truth_add(h->truth, &line);
+  mem_free(turns);
   mem_free(told.chains);
   mem_free(told.tokens);
   buf_free(&names);

@@ -43,7 +43,15 @@ extern const struct reply_form reply_vllm, reply_responses;
 extern const struct reply_form reply_sglang, reply_tgi, reply_llamacpp, reply_trtllm, reply_ollama;
 
 /* Which item of a Responses stream is open. */
-enum reply_item { REPLY_NONE, REPLY_REASONING, REPLY_MESSAGE, REPLY_CALL };
+enum reply_item {
+  REPLY_NONE,
+  REPLY_REASONING,
+  REPLY_MESSAGE,
+  REPLY_CALL, /* a function: the client's; the others are the server's own */
+  REPLY_MCP,
+  REPLY_CODE,
+  REPLY_WEB
+};
 
 struct response_ask;
 
@@ -63,8 +71,8 @@ struct reply {
   const struct genrequest *request; /* borrowed, outlives the reply, as do the strings of `o` */
   struct buf head;            /* `{"id":…,"model":…,"choices":[`: what all events begin with */
   uint32_t sequence, n_items; /* Responses: events and items so far */
-  enum reply_item item;       /* the open one, which began with this byte of the text */
-  uint32_t item_from;
+  enum reply_item item; /* the open one, of this turn, which began with this byte of its text */
+  uint32_t turn, item_from;
   char *transfer; /* kv_transfer_params of the whole reply as JSON; NULL = null. reply_free's */
 };
 

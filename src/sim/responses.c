@@ -1,9 +1,10 @@
-/* responses.c: from the items of the Responses API to chat messages; see responses.h. */
+/* responses.c: see responses.h; items: respitems.c, tools: resptools.c. */
 #include "sim/responses.h"
 
 #include <string.h>
 
 #include "base/mem.h"
+#include "sim/respitems.h"
 #include "text/harmony.h"
 #include "text/json.h"
 
@@ -30,8 +31,11 @@ const struct response_entry *response_store_find(const struct response_store *s,
 }
 
 void response_store_put(struct response_store *s, const char *id, struct value messages,
-                        const char *reply) {
-  struct response_entry made = {mem_strdup(id), messages, mem_strdup(reply)};
+                        size_t kept_items, const char *reply) {
+  struct response_entry made = {.id = mem_strdup(id),
+                                .messages = messages,
+                                .kept_items = kept_items,
+                                .reply = mem_strdup(reply)};
   for (size_t i = 0; i < s->n; i++)
     if (strcmp(s->entries[i].id, id) == 0) {
       entry_free(&s->entries[i]);
@@ -44,127 +48,6 @@ void response_store_put(struct response_store *s, const char *id, struct value m
 
 int responses_not_found(const char *id, struct apierror *e) {
   return apierror_set(e, 404, "response_id", "Response with id '%.200s' not found.", id);
-}
-
-/* ---- items ---- */
-
-static struct value *add_message(struct value *messages, const char *role) {
-  struct value *m = value_push(messages, value_object());
-  value_set(m, "role", value_cstring(role));
-  return m;
-}
-
-/* input_text and output_text are chat's text parts. */
-static struct value content_of(const struct value *content) {
-  struct value out = value_array();
-  if (!content || content->kind != VALUE_ARRAY)
-    return content ? value_copy(content) : value_null();
-  for (size_t i = 0; i < value_count(content); i++) {
-    const struct value *part = value_at(content, i);
-    const char *type = value_to_string(value_get(part, "type"));
-    struct value *copy = value_push(&out, value_copy(part));
-    if (type && (strcmp(type, "input_text") == 0 || strcmp(type, "output_text") == 0)) {
-      struct value text = value_object();
-      value_set(&text, "type", value_cstring("text"));
-      if (value_get(part, "text"))
-        value_set(&text, "text", value_copy(value_get(part, "text")));
-      value_free(copy);
-      *copy = text;
-    }
-  }
-  return out;
-}
-
-/* The text of a reasoning item, to go with the message that follows. */
-static void take_reasoning(const struct value *item, struct buf *out) {
-  const struct value *content = value_get(item, "content");
-  for (size_t i = 0; i < value_count(content); i++) {
-    const char *text = value_to_string(value_get(value_at(content, i), "text"));
-    buf_puts(out, text ? text : "");
-  }
-}
-
-static void give_reasoning(struct value *message, struct buf *thoughts) {
-  if (thoughts->len)
-    value_set(message, "reasoning", value_string(thoughts->data, thoughts->len));
-  buf_reset(thoughts);
-}
-
-/* Calls that follow each other are one message's. */
-static int add_call(struct value *messages, const struct value *item, size_t i,
-                    struct buf *thoughts, struct apierror *e) {
-  const char *id = value_to_string(value_get(item, "call_id"));
-  const char *name = value_to_string(value_get(item, "name"));
-  const char *arguments = value_to_string(value_get(item, "arguments"));
-  if (!id || !name || !arguments)
-    return apierror_set(e, 400, "input",
-                        "input[%zu]: a function_call needs call_id, name and arguments", i);
-  size_t n = value_count(messages);
-  struct value *m = n ? value_at(messages, n - 1) : NULL;
-  struct value *calls = m ? value_get(m, "tool_calls") : NULL;
-  if (!calls) {
-    m = add_message(messages, "assistant");
-    give_reasoning(m, thoughts);
-    calls = value_set(m, "tool_calls", value_array());
-  }
-  struct value *call = value_push(calls, value_object());
-  value_set(call, "id", value_cstring(id));
-  value_set(call, "type", value_cstring("function"));
-  struct value *function = value_set(call, "function", value_object());
-  value_set(function, "name", value_cstring(name));
-  value_set(function, "arguments", value_cstring(arguments));
-  return 0;
-}
-
-static int add_output(struct value *messages, const struct value *item, size_t i,
-                      struct apierror *e) {
-  const char *id = value_to_string(value_get(item, "call_id"));
-  const struct value *output = value_get(item, "output");
-  if (!id || reqfield_absent(output))
-    return apierror_set(e, 400, "input",
-                        "input[%zu]: a function_call_output needs call_id and output", i);
-  struct value *m = add_message(messages, "tool");
-  value_set(m, "tool_call_id", value_cstring(id));
-  value_set(m, "content", content_of(output));
-  return 0;
-}
-
-static int add_item(struct value *messages, const struct value *item, size_t i,
-                    struct buf *thoughts, struct apierror *e) {
-  const char *type = value_to_string(value_get(item, "type"));
-  const char *role = value_to_string(value_get(item, "role"));
-  if (item->kind != VALUE_OBJECT)
-    return apierror_set(e, 400, "input", "input[%zu] should be an object", i);
-  if (type && strcmp(type, "function_call") == 0)
-    return add_call(messages, item, i, thoughts, e);
-  if (type && strcmp(type, "function_call_output") == 0)
-    return add_output(messages, item, i, e);
-  if (type && strcmp(type, "reasoning") == 0) {
-    take_reasoning(item, thoughts);
-    return 0;
-  }
-  if (type && strcmp(type, "message") != 0)
-    return apierror_set(e, 400, "input",
-                        "input[%zu]: items of type %.40s are not supported by this simulated "
-                        "replica",
-                        i, type);
-  if (!role)
-    return apierror_set(e, 400, "input", "input[%zu].role: a string is required", i);
-  struct value *m = add_message(messages, role);
-  value_set(m, "content", content_of(value_get(item, "content")));
-  if (strcmp(role, "assistant") == 0)
-    give_reasoning(m, thoughts);
-  return 0;
-}
-
-static int add_items(struct value *messages, const struct value *items, struct apierror *e) {
-  struct buf thoughts;
-  int rc = 0;
-  buf_init(&thoughts, BUF_MAX_OWN);
-  for (size_t i = 0; !rc && i < value_count(items); i++)
-    rc = add_item(messages, value_at(items, i), i, &thoughts, e);
-  buf_free(&thoughts);
-  return rc;
 }
 
 /* ---- the chain ---- */
@@ -182,7 +65,7 @@ static int add_previous(struct response_ask *ask, const struct response_store *s
   ask->messages = value_copy(&x->messages);
   int rc = json_parse(x->reply, strlen(x->reply), &reply, &err);
   assert(rc == 0); /* it is our own */
-  rc = add_items(&ask->messages, value_get(&reply, "output"), e);
+  rc = respitems_add(&ask->messages, value_get(&reply, "output"), x->kept_items, e);
   value_free(&reply);
   return rc;
 }
@@ -192,47 +75,16 @@ static int read_input(struct response_ask *ask, const struct value *body, struct
   if (reqfield_absent(input))
     return apierror_set(e, 400, "input", "input: field required");
   if (input->kind == VALUE_ARRAY)
-    return add_items(&ask->messages, input, e);
+    return respitems_add(&ask->messages, input, 0, e);
   if (input->kind != VALUE_STRING)
     return apierror_set(e, 400, "input", "input should be a string or a list of items");
-  struct value *m = add_message(&ask->messages, "user");
+  struct value *m = value_push(&ask->messages, value_object());
+  value_set(m, "role", value_cstring("user"));
   value_set(m, "content", value_copy(input));
   return 0;
 }
 
 /* ---- the chat body ---- */
-
-/* {type, name, parameters…} becomes {type, function: {name, parameters…}}. */
-static int copy_tools(const struct value *body, struct value *chat, struct apierror *e) {
-  static const char *const fields[] = {"name", "description", "parameters", "strict"};
-  const struct value *tools = value_get(body, "tools"), *choice = value_get(body, "tool_choice");
-  struct value *out = value_count(tools) ? value_set(chat, "tools", value_array()) : NULL;
-  for (size_t i = 0; i < value_count(tools); i++) {
-    const struct value *t = value_at(tools, i);
-    const char *type = value_to_string(value_get(t, "type"));
-    if (!type || strcmp(type, "function") != 0 || !value_to_string(value_get(t, "name")))
-      return apierror_set(e, 400, "tools",
-                          "tools[%zu]: this simulated replica takes tools of type function with a "
-                          "name",
-                          i);
-    struct value *made = value_push(out, value_object());
-    value_set(made, "type", value_cstring("function"));
-    struct value *function = value_set(made, "function", value_object());
-    for (size_t k = 0; k < ARRAY_LEN(fields); k++)
-      if (!reqfield_absent(value_get(t, fields[k])))
-        value_set(function, fields[k], value_copy(value_get(t, fields[k])));
-  }
-  if (reqfield_absent(choice))
-    return 0;
-  struct value *made = value_set(chat, "tool_choice", value_copy(choice));
-  const char *name = value_to_string(value_get(choice, "name"));
-  if (name) {
-    struct value function = value_object();
-    value_set(&function, "name", value_cstring(name));
-    value_set(made, "function", function);
-  }
-  return 0;
-}
 
 static void make_chat(const struct response_ask *ask, const struct value *body,
                       struct value *chat) {
@@ -269,7 +121,8 @@ static void make_chat(const struct response_ask *ask, const struct value *body,
     value_set(chat, "response_format", value_copy(format));
   struct value *messages = value_set(chat, "messages", value_array());
   if (!reqfield_absent(instructions)) {
-    struct value *m = add_message(messages, "system");
+    struct value *m = value_push(messages, value_object());
+    value_set(m, "role", value_cstring("system"));
     value_set(m, "content", value_copy(instructions));
   }
   for (size_t i = 0; i < value_count(&ask->messages); i++)
@@ -321,12 +174,27 @@ static int check(const struct value *body, const struct genmodel *model, struct 
   return rc;
 }
 
+/* The conversation as a chat request, and its first turn. */
+static int read_chat(const struct value *body, const struct genmodel *model, struct genrequest *out,
+                     struct response_ask *ask, struct apierror *e) {
+  make_chat(ask, body, &ask->chat);
+  int rc = resptools_copy(body, &ask->chat, &ask->tools, e);
+  if (rc)
+    return rc;
+  responses_bound_calls(ask);
+  rc = genrequest_read(GEN_RESPONSES, &ask->chat, model, out, e);
+  if (!rc)
+    responses_mark_call(ask, out);
+  return rc;
+}
+
 int responses_parse(const char *body, size_t len, const struct genmodel *model,
                     const struct response_store *store, struct genrequest *out,
                     struct response_ask *ask, struct apierror *e) {
-  struct value v, chat = value_null();
+  struct value v;
   *out = (struct genrequest){.api = GEN_RESPONSES};
-  *ask = (struct response_ask){.messages = value_array(), .store = true};
+  *ask = (struct response_ask){
+      .messages = value_array(), .chat = value_null(), .store = true, .max_calls = INT64_MAX};
   buf_init(&ask->echo, BUF_MAX_OWN);
   int rc = reqfield_object(body, len, &v, e);
   if (rc)
@@ -335,20 +203,17 @@ int responses_parse(const char *body, size_t len, const struct genmodel *model,
   if (!rc)
     rc = reqfield_bool(&v, "store", &ask->store, e);
   if (!rc)
+    rc = reqfield_int(&v, "max_tool_calls", 0, &ask->max_calls, e);
+  if (!rc)
     rc = reqfield_string(&v, "previous_response_id", &ask->previous, e);
   if (!rc)
     rc = add_previous(ask, store, e);
   if (!rc)
     rc = read_input(ask, &v, e);
-  if (!rc) {
-    make_chat(ask, &v, &chat);
-    rc = copy_tools(&v, &chat, e);
-  }
   if (!rc)
-    rc = genrequest_read(GEN_RESPONSES, &chat, model, out, e);
+    rc = read_chat(&v, model, out, ask, e);
   ask->store = ask->store && !store->off;
   make_echo(&v, &ask->echo);
-  value_free(&chat);
   value_free(&v);
 out:
   if (rc)
@@ -356,9 +221,22 @@ out:
   return rc;
 }
 
+void responses_bound_calls(struct response_ask *ask) {
+  if (ask->tools.n && ask->calls >= ask->max_calls)
+    value_set(&ask->chat, "tool_choice", value_cstring("none"));
+}
+
+void responses_mark_call(const struct response_ask *ask, struct genrequest *r) {
+  struct genchoice *c = &r->choices[r->n_choices - 1];
+  if (c->call_name)
+    c->call = resptools_find(&ask->tools, c->call_name);
+}
+
 void response_ask_free(struct response_ask *ask) {
   value_free(&ask->messages);
+  value_free(&ask->chat);
+  resptools_free(&ask->tools);
   mem_free(ask->previous);
   buf_free(&ask->echo);
-  *ask = (struct response_ask){.messages = value_null()};
+  *ask = (struct response_ask){.messages = value_null(), .chat = value_null()};
 }

@@ -7,12 +7,14 @@
 #ifndef SIM_RESPONSES_H
 #define SIM_RESPONSES_H
 
-#include "sim/genrequest.h"
+#include "sim/resptools.h"
 
 struct response_entry {
   char *id;
-  struct value messages; /* chat messages of its input, those of the chain before it included */
-  char *reply;           /* the response object as JSON */
+  struct value messages; /* chat messages of its input, those of the chain before it included, and
+                            of the first kept_items of its output: calls the server ran itself */
+  size_t kept_items;
+  char *reply; /* the response object as JSON */
 };
 
 struct response_store {
@@ -26,12 +28,16 @@ void response_store_free(struct response_store *s);
 const struct response_entry *response_store_find(const struct response_store *s, const char *id);
 /* Takes `messages`; an entry of the same id is replaced. */
 void response_store_put(struct response_store *s, const char *id, struct value messages,
-                        const char *reply);
+                        size_t kept_items, const char *reply);
 
 /* What a response repeats of its request, and what becomes of it. */
 struct response_ask {
   struct value messages; /* to be stored: without instructions */
-  char *previous;        /* previous_response_id; NULL */
+  size_t kept_items;     /* so many output items are in them */
+  struct value chat;     /* the conversation as a chat request: what the next turn is made of */
+  struct resptools tools;
+  int64_t max_calls, calls; /* max_tool_calls; those that were made of the server's own tools */
+  char *previous;           /* previous_response_id; NULL */
   bool store;
   struct buf echo; /* `,"instructions":…,"metadata":…` and the rest, ready made */
 };
@@ -41,6 +47,10 @@ struct response_ask {
 NODISCARD int responses_parse(const char *body, size_t len, const struct genmodel *model,
                               const struct response_store *store, struct genrequest *out,
                               struct response_ask *ask, struct apierror *e);
+/* No calls any more when there were max_tool_calls of them. */
+void responses_bound_calls(struct response_ask *ask);
+/* Who runs the call of the newest turn, if it is one. */
+void responses_mark_call(const struct response_ask *ask, struct genrequest *r);
 void response_ask_free(struct response_ask *ask);
 /* 404 as vLLM says it. */
 int responses_not_found(const char *id, struct apierror *e);

@@ -32,6 +32,7 @@ struct key {
 };
 
 #define ENGINE(field) offsetof(struct simconfig, engine.field)
+#define TOOLS(field) offsetof(struct simconfig, tools.field)
 #define TIME(field) offsetof(struct simconfig, time.field)
 #define DAY_S 86400.0
 
@@ -45,6 +46,11 @@ static const struct key keys[] = {
     {"long_prefill_token_threshold", KEY_WHOLE, ENGINE(long_prefill_token_threshold), 0, 4e9},
     {"watermark", KEY_SHARE, offsetof(struct simconfig, watermark), 0, 1},
     {"reasoning_tokens", KEY_WHOLE, offsetof(struct simconfig, reasoning_tokens), 0, 1e6},
+    {"tool_call_p", KEY_SHARE, TOOLS(call_p), 0, 1},
+    {"tool_rounds", KEY_WHOLE, TOOLS(rounds), 0, 1000},
+    {"tool_result_tokens", KEY_WHOLE, TOOLS(result_tokens), 1, 1e6},
+    {"tool_latency", KEY_TIME_NS, TOOLS(latency_ns), 0, DAY_S},
+    {"tool_salt_lost", KEY_SWITCH, TOOLS(salt_lost), 0, 0},
     {"prefix_caching", KEY_SWITCH, ENGINE(enable_prefix_caching), 0, 0},
     {"ttft", KEY_TTFT, 0, 0, DAY_S},
     {"itl", KEY_ITL, 0, 0, DAY_S},
@@ -70,7 +76,7 @@ static const struct key keys[] = {
 };
 
 int simconfig_init(struct simconfig *c, const char *profile, struct err *err) {
-  *c = (struct simconfig){0};
+  *c = (struct simconfig){.tools = GENTOOLS_DEFAULTS};
   int rc = steptime_get(profile, &c->time, err);
   if (rc) {
     size_t n;

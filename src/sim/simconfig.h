@@ -6,6 +6,9 @@
  *
  *   kv_blocks or kv_tokens (the last one said counts), block_size, max_model_len,
  *   max_num_batched_tokens, max_num_seqs, reasoning_tokens     whole numbers
+ *   tool_call_p                       share of the answers that are function calls where the model
+ *                                     may choose (tool_choice "auto"), default 0
+ *   tool_rounds, tool_result_tokens, tool_latency, tool_salt_lost   see gentools.h
  *   long_prefill_token_threshold      whole number, 0 = off
  *   prefix_caching                    on or off
  *   watermark                         share of the blocks that stay free when a request is admitted
@@ -23,6 +26,7 @@
 
 #include "kv/engine.h"
 #include "kv/steptime.h"
+#include "sim/gentools.h"
 #include "sim/kvconfig.h"
 
 struct simconfig {
@@ -33,6 +37,7 @@ struct simconfig {
   double watermark;             /* share of the blocks that admissions leave free */
   uint32_t reasoning_tokens;    /* thoughts before each answer */
   struct kvconfig events;       /* how KV events are published */
+  struct gentools tools;
   bool max_model_len_set;
   bool max_model_len_lowered; /* by simconfig_check, to what the blocks can hold */
 };

@@ -84,6 +84,7 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
                                .max_model_len = f->config.engine.max_model_len,
                                .block_size = f->config.engine.block_size,
                                .reasoning_tokens = f->config.reasoning_tokens,
+                               .tools = f->config.tools,
                                .seed = o->seed};
   loop_timer_init(&f->flush_timer, on_flush);
   f->model.loop = loop;

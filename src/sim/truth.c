@@ -113,6 +113,21 @@ struct chainlog_told truth_tell(struct truth *t, const uint64_t *names, uint32_t
   return chainlog_tell(&t->chains, names, n);
 }
 
+static void put_turns(struct buf *out, const struct truth_turn *turns, size_t n) {
+  buf_puts(out, ",\"turns\":[");
+  for (size_t i = 0; i < n; i++) {
+    put_stamp(out, i ? ",{\"queued_ns\":" : "{\"queued_ns\":", turns[i].queued_ns);
+    put_stamp(out, ",\"scheduled_ns\":", turns[i].scheduled_ns);
+    put_stamp(out, ",\"first_token_ns\":", turns[i].first_token_ns);
+    put_stamp(out, ",\"last_token_ns\":", turns[i].last_token_ns);
+    put_key_number(out, ",\"prompt_tokens\":", turns[i].prompt_tokens);
+    put_key_number(out, ",\"output_tokens\":", turns[i].output_tokens);
+    put_key_number(out, ",\"cached_tokens\":", turns[i].cached_tokens);
+    buf_putc(out, '}');
+  }
+  buf_putc(out, ']');
+}
+
 void truth_add(struct truth *t, const struct truth_line *l) {
   struct buf *b = &t->held;
   put_text(b, "{\"replica\":", l->replica);
@@ -146,6 +161,8 @@ void truth_add(struct truth *t, const struct truth_line *l) {
   put_tokens(b, l);
   put_text(b, "],\"finish\":", l->finish);
   put_stamp(b, ",\"first_visible_ns\":", l->first_visible_ns);
+  if (l->turns)
+    put_turns(b, l->turns, l->n_turns);
   buf_puts(b, ",\"writes\":[");
   put_writes(b, l->writes, l->n_writes);
   buf_puts(b, "]}\n");

@@ -24,6 +24,10 @@
  * first event; events: how many, when more than one; outputs: how many of them hold output (text,
  *   reasoning, a call's bytes, token ids), where that is not what the kind says: 1 of content and
  *   finish, else 0. A piece (fault slow) is part of an event: its outputs are not known.
+ * turns: of Responses that called the server's own tools (genturns.h), [{queued_ns, scheduled_ns,
+ * first_token_ns, last_token_ns, prompt_tokens, output_tokens, cached_tokens}]: the requests that
+ * the engine was given one after the other; the line has their sums, chains and token_ns one for
+ * each of them.
  * All stamps: CLOCK_MONOTONIC in ns. The file is written in large pieces from the fleet's loop (at
  * 64 KiB and on truth_flush), so a line may appear a moment after its request. */
 #ifndef SIM_TRUTH_H
@@ -58,6 +62,11 @@ struct truth_tokens {
   uint32_t n;
 };
 
+struct truth_turn {
+  uint64_t queued_ns, scheduled_ns, first_token_ns, last_token_ns; /* 0 = null */
+  uint32_t prompt_tokens, output_tokens, cached_tokens;
+};
+
 struct truth_line {
   const char *replica, *id, *request_id, *path, *fault,
       *finish; /* request_id, fault: NULL = null */
@@ -74,6 +83,8 @@ struct truth_line {
   const struct truth_tokens *tokens; /* n_chains of both: the choices, in order */
   size_t n_chains;
   uint32_t offload_tokens, shared_tokens, transfer_tokens; /* of cached_tokens, where loaded from */
+  const struct truth_turn *turns;                          /* NULL: there was one */
+  size_t n_turns;
   const struct truth_write *writes;
   size_t n_writes;
 };

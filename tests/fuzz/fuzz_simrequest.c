@@ -3,8 +3,8 @@
 #include "sim/face.h"
 #include "sim/faults.h"
 #include "sim/genrequest.h"
+#include "sim/genturns.h"
 #include "sim/reply.h"
-#include "sim/responses.h"
 #include "text/json.h"
 
 #include <stdlib.h>
@@ -91,9 +91,11 @@ static void try_request(enum gen_api api, const char *body, size_t len) {
   genrequest_free(&r);
 }
 
-/* A body of Responses, the chain of an earlier one in reach; whatever is made of it is JSON. */
+/* A body of Responses, the chain of an earlier one in reach; the server's tools are called while
+ * they may be; whatever is made of it is JSON. */
 static void try_responses(const char *body, size_t len) {
   struct genmodel model = {.name = "sim-model", .max_model_len = 4096, .seed = 1};
+  model.tools = (struct gentools){.call_p = 1, .rounds = 3, .result_tokens = 8};
   struct response_store store = {0};
   struct genrequest r;
   struct response_ask ask;
@@ -101,7 +103,7 @@ static void try_responses(const char *body, size_t len) {
   struct err err;
   struct value v;
   require(tokens_open("bytes", &model.tokenizer, &err) == 0);
-  response_store_put(&store, "resp_1", value_array(), "{\"output\":[]}");
+  response_store_put(&store, "resp_1", value_array(), 0, "{\"output\":[]}");
   if (responses_parse(body, len, &model, &store, &r, &ask, &e)) {
     require((e.status == 400 || e.status == 404) && e.message[0] && !r.choices);
   } else {
@@ -115,7 +117,13 @@ static void try_responses(const char *body, size_t len) {
     events_init(&ev);
     reply_init(&reply, &r, &o);
     o.form->begin(&reply, &ev);
-    o.form->tokens(&reply, 0, 0, r.choices->output_len, true, &f, &ev);
+    for (;;) {
+      uint32_t turn = r.n_choices - 1;
+      o.form->tokens(&reply, turn, 0, r.choices[turn].output_len, true, &f, &ev);
+      if (!genturns_go_on(&r) || genturns_next(&ask, &r, &model, &e))
+        break;
+    }
+    require(r.n_choices <= 4);
     o.form->end(&reply, &f, &ev);
     for (size_t i = 0; i < ev.n; i++) {
       size_t n;

@@ -1,5 +1,5 @@
-/* test_responses.c: bodies of the Responses API, chains, events (reply_responses.c), calls
- * (gencall.c). */
+/* test_responses.c: bodies of the Responses API, items (respitems.c), tools (resptools.c), chains,
+ * events (reply_responses.c), calls (gencall.c). */
 #include "check.h"
 
 #include "sim/gencall.h"
@@ -67,11 +67,31 @@ static void test_items_become_messages(void **state) {
   teardown(&f);
 }
 
+/* What the server ran itself, as a client feeds it back. */
+static void test_own_calls_become_messages(void **state) {
+  (void)state;
+  struct fixture f;
+  setup(&f, "{\"input\":[{\"type\":\"mcp_call\",\"id\":\"mcp_m\",\"name\":\"docs\",\"arguments\":"
+            "\"{}\",\"output\":\"R\"},{\"type\":\"code_interpreter_call\",\"id\":\"c\",\"code\":"
+            "\"1\\\"2\",\"outputs\":[{\"type\":\"logs\",\"logs\":\"L\"}]},{\"type\":"
+            "\"web_search_call\",\"id\":\"w\",\"action\":{\"type\":\"search\",\"query\":\"q\"}}]}");
+  check_prompt(
+      &f.gen,
+      "<|assistant|>\n[{\"id\":\"call_m\",\"type\":\"function\",\"function\":{\"name\":\"docs\","
+      "\"arguments\":\"{}\"}}]<|end|>\n<|tool|>\nR<|end|>\n"
+      "<|assistant|>\n[{\"id\":\"call_c\",\"type\":\"function\",\"function\":{\"name\":"
+      "\"code_interpreter\",\"arguments\":\"{\\\"code\\\": \\\"1\\\\\\\"2\\\"}\"}}]<|end|>\n"
+      "<|tool|>\nL<|end|>\n<|assistant|>\n[{\"id\":\"call_w\",\"type\":\"function\","
+      "\"function\":{\"name\":\"web_search_preview\",\"arguments\":\"{\\\"query\\\": "
+      "\\\"q\\\"}\"}}]<|end|>\n<|assistant|>\n");
+  teardown(&f);
+}
+
 static void test_chain(void **state) {
   (void)state;
   struct fixture f;
   setup(&f, "{\"input\":\"one\"}");
-  response_store_put(&store, "resp_a", f.ask.messages,
+  response_store_put(&store, "resp_a", f.ask.messages, 0,
                      "{\"output\":[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{"
                      "\"type\":\"output_text\",\"text\":\"two\"}]}]}");
   f.ask.messages = value_null();
@@ -98,11 +118,25 @@ static void test_refusals(void **state) {
   check_refused("[]", 400, "a JSON object");
   check_refused("{}", 400, "input: field required");
   check_refused("{\"input\":[1]}", 400, "input[0] should be an object");
-  check_refused("{\"input\":[{\"type\":\"mcp_call\"}]}", 400, "items of type mcp_call");
+  check_refused("{\"input\":[{\"type\":\"image_call\"}]}", 400, "items of type image_call");
+  check_refused("{\"input\":[{\"type\":\"mcp_call\"}]}", 400,
+                "input[0]: a mcp_call item needs id, name and arguments");
+  check_refused("{\"input\":[{\"type\":\"web_search_call\"}]}", 400,
+                "a web_search_call item needs id");
+  check_refused("{\"input\":[{\"type\":\"code_interpreter_call\"}]}", 400,
+                "a code_interpreter_call item needs id");
+  check_refused("{\"input\":\"x\",\"max_tool_calls\":-1}", 400,
+                "max_tool_calls must be at least 0, got -1.");
   check_refused("{\"input\":[{\"content\":\"x\"}]}", 400, "input[0].role");
   check_refused("{\"input\":\"x\",\"prompt\":{}}", 400, "prompt template is not supported");
   check_refused("{\"input\":\"x\",\"background\":true}", 400, "background");
-  check_refused("{\"input\":\"x\",\"tools\":[{\"type\":\"mcp\"}]}", 400, "tools[0]");
+  check_refused("{\"input\":\"x\",\"tools\":[{\"type\":\"mcp\"}]}", 400,
+                "tools[0]: an mcp tool needs a server_label");
+  check_refused("{\"input\":\"x\",\"tools\":[{\"type\":\"file_search\"}]}", 400,
+                "tools[0]: this simulated replica takes tools of type function");
+  check_refused("{\"input\":\"x\",\"tools\":[{\"type\":\"function\",\"name\":\"a\"},{\"type\":"
+                "\"mcp\",\"server_label\":\"a\"}]}",
+                400, "tools[1]: there are two tools a");
   check_refused("{\"input\":\"x\",\"tool_choice\":\"required\"}", 400, "`tools` must be set");
 }
 
@@ -217,6 +251,7 @@ int main(void) {
     return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_items_become_messages),
+      cmocka_unit_test(test_own_calls_become_messages),
       cmocka_unit_test(test_chain),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_events),
