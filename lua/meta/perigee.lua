@@ -69,6 +69,42 @@ local perigee = {}
 ---@return perigee.PlanOptions plan
 function perigee.plan(plan) end
 
+--- What varies, and its values: `{ "replicas", { 1, 2, 4 } }`. By name it is
+---
+--- - `replicas` (how many the built-in fleet has), `profile` (what one is), or a setting that `perigee sim --set`
+---   takes (`kv_blocks`, `block_size`, `max_num_seqs`, …): the fleet of the point;
+--- - `route`: policies with names of your choice, `{ { "sticky", route.session_hash() }, { "spread",
+---   route.round_robin() } }` in that order, or `{ sticky = …, spread = … }` by name;
+--- - a parameter that the script declares (`perigee.param`, or the plan's `params`);
+--- - a figure of the load, as `--set` takes it: `users`, `rate`, `duration`, `sessions`, `warmup`.
+---
+--- Where a parameter and a figure of the load have the same name the parameter is meant, as with `--set`.
+---@class perigee.SweepAxis
+---@field [1] string its name
+---@field [2] (number|string|boolean)[]|{ [1]: string, [2]: perigee.Policy }[]|table<string, perigee.Policy>
+
+---@class perigee.SweepOptions
+---@field plan perigee.PlanOptions what is run at each point: `perigee.plan { … }`, or `require "chat_multi_turn"`
+---@field over perigee.SweepAxis[] the axes, in the order in which they vary: the last one fastest
+---@field name? string what reports call it; default: the plan's
+---@field description? string one line; default: the plan's
+---@field limit? integer how many points are allowed; default 10,000
+
+--- One plan at every point of a grid, for scripts to end with: `return perigee.sweep { plan = …, over = { … } }`.
+--- Each point is a run of its own, one after another, on a fleet of its own where the built-in fleet is used, with
+--- the same seed: its sessions are the same, byte for byte, unless a parameter changes what the script says. Every
+--- expectation of the plan is judged at every point. `perigee run FILE.lua --plan` lists the points, `--point N` runs
+--- one alone, `--over kv_blocks=500,1000` gives an axis other values.
+---
+--- Errors: raises for unknown fields, an axis without values, and values of the wrong kind. The command refuses
+--- unknown axes, values out of range, and settings of the built-in fleet where servers of your own are given.
+---@param sweep perigee.SweepOptions
+---@return perigee.Sweep sweep its `plan` is the plan
+function perigee.sweep(sweep) end
+
+---@class perigee.Sweep
+---@field plan perigee.PlanOptions
+
 ---@class perigee.OpenOptions
 ---@field rate perigee.Quantity new sessions per second (`2`, `"30/m"`)
 ---@field arrival? "poisson"|"constant" spacing of arrivals; default poisson

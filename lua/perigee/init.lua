@@ -2,6 +2,7 @@
 local core = require "perigee.core"
 local request = require "perigee.request"
 local runtime = require "perigee.runtime"
+local sweep = require "perigee.sweep"
 
 local perigee = {}
 
@@ -329,6 +330,9 @@ function perigee.plan(plan)
   runtime.place(plan)
   return setmetatable(plan, runtime.plan_type())
 end
+
+--- What a script returns that runs one plan at every point of a grid.
+perigee.sweep = sweep
 
 -- A misspelt function is named at once, with the nearest one.
 return setmetatable(perigee, {

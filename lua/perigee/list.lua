@@ -110,7 +110,8 @@ function list.main(args)
   end
   for _, s in ipairs(scenarios) do
     local gap = s.description ~= "" and (" "):rep(width - #s.path + 2) or ""
-    io.write(s.path, gap, s.description, "\n")
+    local kind = s.kind ~= "plan" and s.kind .. (gap ~= "" and ": " or "") or ""
+    io.write(s.path, gap ~= "" and gap or kind ~= "" and "  " or "", kind, s.description, "\n")
   end
   if #scenarios == 0 then
     io.write "no scenario here; `perigee new NAME` writes one, `perigee list FOLDER` looks elsewhere\n"

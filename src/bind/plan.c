@@ -75,6 +75,14 @@ void plan_info_free(struct plan_info *p) {
   for (size_t i = 0; i < p->n_targets; i++)
     mem_free(p->targets[i]);
   mem_free(p->targets);
+  for (size_t i = 0; i < p->n_axes; i++) {
+    for (size_t k = 0; k < p->axes[i].n_values; k++)
+      mem_free(p->axes[i].values[k]);
+    mem_free(p->axes[i].values);
+    mem_free(p->axes[i].name);
+    mem_free(p->axes[i].kind);
+  }
+  mem_free(p->axes);
   *p = (struct plan_info){.drain_s = -1};
 }
 
@@ -203,9 +211,42 @@ static MAY_RAISE void read_params(lua_State *L, int plan, struct plan_info *p) {
     w->text = copy_field(L, plan + 2, "default");
     w->doc = copy_field(L, plan + 2, "doc");
     w->value = copy_field(L, plan + 2, "value");
+    w->type = lua_typename(L, lua_getfield(L, plan + 2, "default"));
     lua_settop(L, plan + 1);
   }
   lua_settop(L, plan);
+}
+
+/* Checked by perigee.sweep, which made them. */
+static MAY_RAISE void read_axes(lua_State *L, struct plan_info *p) {
+  int top = lua_gettop(L);
+  state_push_sweep(L);
+  if (lua_isnil(L, -1)) {
+    lua_settop(L, top);
+    return;
+  }
+  lua_getfield(L, top + 1, "axes");
+  size_t n = (size_t)lua_rawlen(L, top + 2);
+  p->axes = mem_calloc(n, sizeof *p->axes);
+  p->n_axes = n;
+  p->point_limit = (uint64_t)number_field(L, top + 1, "limit", 0);
+  lua_getfield(L, top + 1, "axes");
+  for (size_t i = 0; i < n; i++) {
+    struct plan_axis *a = &p->axes[i];
+    lua_rawgeti(L, top + 2, (lua_Integer)i + 1);
+    a->name = copy_field(L, top + 3, "name");
+    a->kind = copy_field(L, top + 3, "kind");
+    lua_getfield(L, top + 3, "values");
+    a->n_values = (size_t)lua_rawlen(L, top + 4);
+    a->values = mem_calloc(a->n_values, sizeof *a->values);
+    for (size_t k = 0; k < a->n_values; k++) {
+      lua_rawgeti(L, top + 4, (lua_Integer)k + 1);
+      a->values[k] = mem_strdup(lua_tostring(L, -1));
+      lua_pop(L, 1);
+    }
+    lua_settop(L, top + 2);
+  }
+  lua_settop(L, top);
 }
 
 /* "scenarios/chat.lua" -> "chat" */
@@ -250,6 +291,7 @@ static MAY_RAISE int read_plan(lua_State *L) {
   read_words(L, plan, "slo", &p->slo, &p->n_slo);
   read_targets(L, plan, p);
   read_params(L, plan, p);
+  read_axes(L, p);
   bind_plan_files(r->source, p);
   bind_push_place(L);
   p->where = mem_strdup(lua_isstring(L, -1) ? lua_tostring(L, -1) : r->source->script);
@@ -307,7 +349,7 @@ static int set_figure(struct schedule *load, bool open, double value, struct err
   return 0;
 }
 
-static int apply_set(struct plan_info *p, const struct state_set *set, struct err *err) {
+int bind_plan_set_load(struct schedule *load, const struct state_set *set, struct err *err) {
   static const struct {
     const char *name;
     enum units_kind kind;
@@ -316,12 +358,11 @@ static int apply_set(struct plan_info *p, const struct state_set *set, struct er
                {"duration", UNITS_TIME},
                {"sessions", UNITS_NONE},
                {"warmup", UNITS_TIME}};
-  struct schedule *load = &p->load;
   size_t w = 0;
   while (w < ARRAY_LEN(words) && strcmp(words[w].name, set->name) != 0)
     w++;
   if (w == ARRAY_LEN(words))
-    return unknown_set(p, set, err);
+    return err_set(err, ERR_NOT_FOUND, "a load has no %s", set->name);
   double value;
   int rc = units_parse(set->value, strlen(set->value), words[w].kind, &value, NULL, err);
   if (!rc && w <= 1)
@@ -337,9 +378,14 @@ static int apply_set(struct plan_info *p, const struct state_set *set, struct er
     load->sessions = (uint64_t)value;
   else if (!rc)
     load->warmup_s = value;
-  if (rc)
-    err_prefix(err, "--set %s=%s", set->name, set->value);
   return rc;
+}
+
+static int apply_set(struct plan_info *p, const struct state_set *set, struct err *err) {
+  int rc = bind_plan_set_load(&p->load, set, err);
+  if (rc == ERR_NOT_FOUND)
+    return unknown_set(p, set, err);
+  return rc ? err_prefix(err, "--set %s=%s", set->name, set->value) : 0;
 }
 
 /* ---- the whole ---- */
@@ -353,6 +399,7 @@ static int open_plan(const struct plan_source *source, struct loop *loop, struct
       .store = source->store,
       .sets = source->sets,
       .n_sets = source->n_sets,
+      .route = source->route,
       .print = source->print,
       .print_user = source->print_user,
   };

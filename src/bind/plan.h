@@ -19,6 +19,15 @@ struct plan_word {
   char *name, *text; /* a metric and its unit; a parameter and its default; one may be NULL */
   char *doc;         /* parameters: their description, or NULL */
   char *value;       /* parameters: as text, after --set; NULL = nil */
+  const char *type;  /* parameters: the Lua type of their default */
+};
+
+/* What varies in a sweep, as the script wrote it. */
+struct plan_axis {
+  char *name;
+  char *kind; /* "param", "load", "replicas", "profile", "route", or "fleet": not known here */
+  char **values;
+  size_t n_values;
 };
 
 struct plan_info {
@@ -36,12 +45,16 @@ struct plan_info {
   char **files; /* Lua files that were read, sorted; the script itself aside */
   size_t n_files;
   bool has_route, has_setup, has_teardown;
+  struct plan_axis *axes; /* of perigee.sweep, in order; the rest is then of its plan */
+  size_t n_axes;          /* 0: the script returned a plan */
+  uint64_t point_limit;   /* how many points the sweep allows itself; 0 = not said */
 };
 
 struct plan_source {
   const char *script;           /* path */
   const struct state_set *sets; /* --set, in order; of one name the last one counts */
   size_t n_sets;
+  const char *route;   /* the policy of a sweep's point, by its name; NULL = none is chosen */
   struct store *store; /* as in run_config: perigee.shared is made once for both */
   void (*print)(void *user, const char *line, size_t len); /* NULL = log */
   void *print_user;
@@ -54,6 +67,12 @@ struct plan_source {
 NODISCARD int bind_plan_load(const struct plan_source *source, struct plan_info *out,
                              struct err *err);
 void plan_info_free(struct plan_info *p);
+
+/* Gives a figure of the load (users, rate, duration, sessions, warmup) the value of `set`.
+ * ERR_NOT_FOUND: it is none of them. ERR_INVALID: the value is not one of its kind, or the load has
+ * no such figure; the text does not name the set. */
+NODISCARD int bind_plan_set_load(struct schedule *load, const struct state_set *set,
+                                 struct err *err);
 
 /* Calls expectation `index` (from 0), a Lua function, with `results` as ordered tables: *met gets
  * its first value, `text` its second (when it is a string; cut at 4,000 bytes). ERR_INVALID: it

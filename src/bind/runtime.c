@@ -32,6 +32,13 @@ static int runtime_set(lua_State *L) {
   return 1;
 }
 
+/* route() -> the name of the policy that the sweep's point is for, or nil */
+static int runtime_route(lua_State *L) {
+  const struct state *s = state_of(L);
+  lua_pushstring(L, s ? s->options.route : NULL);
+  return 1;
+}
+
 void bind_push_declared(lua_State *L) {
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &declared_key) == LUA_TTABLE)
     return;
@@ -80,7 +87,7 @@ static int runtime_declare(lua_State *L) {
   return 1;
 }
 
-/* plan_type(), load_type(): metatables */
+/* plan_type(), sweep_type(), load_type(): metatables */
 static MAY_RAISE int push_type(lua_State *L, const char *name) {
   static const luaL_Reg meta[] = {{NULL, NULL}};
   bind_new_type(L, name, meta, NULL);
@@ -90,6 +97,10 @@ static MAY_RAISE int push_type(lua_State *L, const char *name) {
 
 static int runtime_plan_type(lua_State *L) {
   return push_type(L, STATE_PLAN_TYPE);
+}
+
+static int runtime_sweep_type(lua_State *L) {
+  return push_type(L, STATE_SWEEP_TYPE);
 }
 
 static int runtime_load_type(lua_State *L) {
@@ -119,9 +130,17 @@ void bind_push_place(lua_State *L) {
 
 int luaopen_perigee_runtime(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"version", runtime_version},     {"set", runtime_set},     {"declare", runtime_declare},
-      {"declared", runtime_declared},   {"shared", bind_shared},  {"plan_type", runtime_plan_type},
-      {"load_type", runtime_load_type}, {"place", runtime_place}, {NULL, NULL},
+      {"version", runtime_version},
+      {"set", runtime_set},
+      {"declare", runtime_declare},
+      {"declared", runtime_declared},
+      {"shared", bind_shared},
+      {"plan_type", runtime_plan_type},
+      {"load_type", runtime_load_type},
+      {"place", runtime_place},
+      {"sweep_type", runtime_sweep_type},
+      {"route", runtime_route},
+      {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;

@@ -89,6 +89,8 @@ static void add_when(struct buf *b, const struct run_snapshot *s) {
 
 /* What matters most comes first: a narrow terminal cuts the end off. */
 static void compose(struct buf *b, const struct live_line *l, const struct run_snapshot *s) {
+  if (l->title)
+    buf_printf(b, "%s · ", l->title);
   add_when(b, s);
   if (s->live.ttft_n) {
     add_seconds(b, " · TTFT p50", s->live.ttft_p50_s);

@@ -13,6 +13,7 @@
 struct live_line {
   pthread_mutex_t lock; /* script output comes from workers */
   bool terminal, quiet, drawn;
+  const char *title; /* what each line begins with; NULL = nothing. Set before the run */
   enum run_phase phase;
   double last_s;    /* elapsed, at the last plain line */
   double rate_at_s; /* where the request rate is counted from */

@@ -93,6 +93,23 @@ static int load_plan(struct runjob *job, struct err *err) {
   _exit(job->options.exit_codes ? verdict_bisect(EXIT_USAGE) : EXIT_USAGE);
 }
 
+/* Of a sweep, its grid; at one of its points, the plan as it is there. */
+static int take_sweep(struct runjob *job, struct err *err) {
+  int rc = sweep_read(&job->sweep, &job->options.sweep, &job->plan, &job->options.sim,
+                      RUN_SIM_REPLICAS, &job->sets, &job->n_sets, err);
+  job->source.sets = job->sets;
+  job->source.n_sets = job->n_sets;
+  job->source.route = job->sweep.route;
+  job->live.title = job->sweep.title;
+  if (rc || !job->sweep.point)
+    return rc;
+  plan_info_free(&job->plan);
+  job->has_plan = false;
+  rc = load_plan(job, err);
+  job->has_plan = rc == 0;
+  return rc;
+}
+
 static int read_script(struct runjob *job, struct err *err) {
   int rc = shipped_find(&job->script, job->found, sizeof job->found, err);
   if (!rc)
@@ -105,10 +122,14 @@ static int read_script(struct runjob *job, struct err *err) {
                                      .store = job->store,
                                      .print = on_print,
                                      .print_user = job};
+  job->sim_asked = job->options.sim.replicas != 0;
   rc = load_plan(job, err);
   if (rc)
     return rc;
   job->has_plan = true;
+  rc = take_sweep(job, err);
+  if (rc)
+    return rc;
   job->plan.load.seed = (uint64_t)job->options.seed;
   return read_expectations(job, err);
 }
@@ -121,6 +142,15 @@ static int find_fleet(struct runjob *job, struct err *err) {
   const struct run_options *o = &job->options;
   job->fleet.verify = o->verify;
   bool own = job->fleet.n_replicas || job->fleet.gateway, given = own || o->sim.replicas;
+  if (own || (job->plan.n_targets && !job->sim_asked))
+    rc = sweep_check_servers(&job->sweep,
+                             !own                  ? "the plan's target"
+                             : o->fleet.fleet_file ? "--fleet"
+                             : job->fleet.gateway  ? "--gateway"
+                                                   : "--replica",
+                             err);
+  if (rc)
+    return rc;
   if (own && (o->sim.replicas || simopts_described(&o->sim)))
     return err_set(
         err, ERR_INVALID,
@@ -315,6 +345,7 @@ static int execute(struct runjob *job, struct err *err) {
                               .binding = bind_state_binding(),
                               .sets = job->sets,
                               .n_sets = job->n_sets,
+                              .route = job->sweep.route,
                               .load = &job->plan.load,
                               .drain_s = job->plan.drain_s,
                               .seed = (uint64_t)o->seed,
@@ -378,6 +409,24 @@ static void warn_of_descriptors(const struct runjob *job, size_t others) {
 
 #define DESCRIPTORS_TO_READ 24 /* and some to spare; what the run needs is known behind that */
 
+static int drive_sweep(struct runjob *job) {
+  struct value info = runinfo_value(job);
+  const struct sweep_job sweep = {.command = "run",
+                                  .argc = job->argc,
+                                  .argv = job->argv,
+                                  .script = job->script,
+                                  .label = job->options.label,
+                                  .out = job->options.out,
+                                  .json = job->options.json,
+                                  .quiet = job->options.quiet,
+                                  .sweep = &job->sweep,
+                                  .plan = &job->plan,
+                                  .info = &info};
+  int status = sweep_drive(&sweep);
+  value_free(&info);
+  return status;
+}
+
 /* Everything up to the run; returns −1 to go on, else the exit status. */
 static int prepare(struct runjob *job, struct err *err) {
   uint32_t workers = job->options.workers ? (uint32_t)job->options.workers : run_default_workers();
@@ -387,10 +436,10 @@ static int prepare(struct runjob *job, struct err *err) {
   if (read_script(job, err) || run_options_limits(&job->options, &job->limits, err) ||
       find_fleet(job, err))
     return usage(err);
-  if (job->options.plan) {
-    runinfo_print_plan(job);
-    return 0;
-  }
+  if (job->options.plan)
+    return runinfo_print_plan(job, err) ? usage(err) : 0;
+  if (job->sweep.grid.n_axes && !job->sweep.point)
+    return drive_sweep(job);
   bool own = !job->fleet.n_replicas && !job->fleet.gateway;
   size_t need = 32 + 8 * (size_t)workers;
   size_t fleet_need =
@@ -432,6 +481,7 @@ static void clean(struct runjob *job) {
   for (size_t i = 0; i < job->n_sets; i++)
     mem_free((char *)(uintptr_t)job->sets[i].name);
   mem_free(job->sets);
+  sweep_free(&job->sweep);
   value_free(&job->parity);
   fleet_free(&job->fleet);
   options_free(&run_command, &job->options, &job->args);

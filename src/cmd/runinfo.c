@@ -88,6 +88,46 @@ static const char *proxy_shown(const char *proxy) {
   return at ? at + 1 : proxy;
 }
 
+/* The point that runs, or for all of them what varies in the lines around. */
+static void add_sweep(struct value *banner, const struct runjob *job) {
+  const struct sweepgrid *g = &job->sweep.grid;
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  if (job->sweep.point) {
+    buf_printf(&text, "%s of a sweep: ", job->sweep.title);
+    sweepgrid_describe(g, job->sweep.point, &text);
+  } else if (g->n_axes) {
+    buf_printf(&text, "%llu points over ", (unsigned long long)g->n_points);
+    for (size_t i = 0; i < g->n_axes; i++)
+      buf_printf(&text, "%s%s", i ? " × " : "", g->axes[i].name);
+    buf_puts(&text, ", one after another");
+  }
+  if (text.len)
+    add_banner(banner, "sweep", "%.900s", text.data);
+  buf_free(&text);
+}
+
+/* Whether all points of a sweep run, and an axis of that kind is one of it. */
+static bool varies(const struct runjob *job, enum sweepgrid_kind kind) {
+  bool found = false;
+  for (size_t i = 0; i < job->sweep.grid.n_axes && !job->sweep.point; i++)
+    found = found || job->sweep.grid.axes[i].kind == kind;
+  return found;
+}
+
+/* The fleet that would be started. */
+static void add_own_fleet(struct value *banner, const struct runjob *job) {
+  long long n = job->options.sim.replicas ? job->options.sim.replicas : RUN_SIM_REPLICAS;
+  char count[48];
+  snprintf(count, sizeof count, "%lld replica%s", n, n == 1 ? "" : "s");
+  add_banner(banner, "fleet", "built-in simulated fleet: %s of %s%s (simulated)",
+             varies(job, SWEEPGRID_REPLICAS) ? "as many replicas as each point says" : count,
+             varies(job, SWEEPGRID_PROFILE) ? "its profile" : "profile ",
+             varies(job, SWEEPGRID_PROFILE) ? ""
+             : job->options.sim.profile     ? job->options.sim.profile
+                                            : "tiny");
+}
+
 static struct value banner(const struct runjob *job) {
   struct value list = value_array();
   bool own = false;
@@ -96,18 +136,17 @@ static struct value banner(const struct runjob *job) {
   add_banner(&list, "scenario", "%s%s%s%s%s", job->script, name || about ? ": " : "",
              name ? name : "", name && about ? ", " : "", about ? about : "");
   schedule_describe(&job->plan.load, text, sizeof text);
-  add_banner(&list, "load", "%s", text);
+  add_banner(&list, "load", "%s%s", text,
+             varies(job, SWEEPGRID_LOAD) ? "; the sweep's points set figures of it" : "");
   if (job->fleet.n_replicas || job->fleet.gateway) {
     describe_fleet(job, text, sizeof text);
     add_banner(&list, "fleet", "%s", text);
   } else {
-    int64_t n = job->options.sim.replicas ? job->options.sim.replicas : RUN_SIM_REPLICAS;
-    add_banner(&list, "fleet", "built-in simulated fleet: %lld replica%s of profile %s (simulated)",
-               (long long)n, n == 1 ? "" : "s",
-               job->options.sim.profile ? job->options.sim.profile : "tiny");
+    add_own_fleet(&list, job);
     own = true;
   }
   add_list(&list, "settings", &job->options.sim.sets);
+  add_sweep(&list, job);
   add_list(&list, "faults", &job->options.sim.faults);
   add_banner(&list, "model", "%s; tokens counted by %s",
              job->fleet.model ? job->fleet.model
@@ -117,7 +156,8 @@ static struct value banner(const struct runjob *job) {
              : own                ? "bytes"
                                   : "the server alone");
   add_banner(&list, "routing", "%s",
-             job->plan.has_route          ? "the plan's policy"
+             varies(job, SWEEPGRID_ROUTE) ? "the policy of each point"
+             : job->plan.has_route        ? "the plan's policy"
              : job->fleet.gateway         ? "the gateway's"
              : job->fleet.n_replicas == 1 ? "one replica"
                                           : "session_hash (default)");
@@ -290,6 +330,7 @@ struct value runinfo_value(const struct runjob *job) {
   value_set(&v, "closed_loop", value_bool(!job->plan.load.open));
   value_set(&v, "load", load_value(&job->plan.load));
   value_set(&v, "params", params_value(&job->plan));
+  value_set(&v, "sweep", sweep_point_value(&job->sweep));
   value_set(&v, "seed", value_int(job->options.seed));
   value_set(&v, "workers", value_int(job->result.workers));
   value_set(&v, "fleet", fleet_value(&job->fleet));
@@ -308,7 +349,7 @@ struct value runinfo_value(const struct runjob *job) {
 
 #define MAX_SET_WIDTH 40 /* of name=value, whose meaning stands in a column */
 
-void runinfo_print_plan(const struct runjob *job) {
+int runinfo_print_plan(struct runjob *job, struct err *err) {
   struct value lines = banner(job);
   for (size_t i = 0; i < value_count(&lines); i++) {
     const struct value *line = value_at(&lines, i);
@@ -334,4 +375,6 @@ void runinfo_print_plan(const struct runjob *job) {
     printf("%-11s %s=%*s%s%s\n", i ? "" : "--set", p->name, p->doc && width > 0 ? -width : 0,
            p->value ? p->value : "", p->doc ? "  " : "", p->doc ? p->doc : "");
   }
+  bool all = job->sweep.grid.n_axes && !job->sweep.point;
+  return all ? sweep_print_plan(&job->sweep, &job->source, err) : 0;
 }

@@ -10,6 +10,7 @@
 #include "cmd/live.h"
 #include "cmd/runopts.h"
 #include "cmd/simchild.h"
+#include "cmd/sweep.h"
 #include "out/expect.h"
 #include "out/metrics.h"
 #include "out/rundir.h"
@@ -32,6 +33,7 @@ struct runjob {
   struct plan_source source;
   struct plan_info plan;
   bool has_plan;
+  struct sweep sweep; /* what the script returned, and which point this run is */
   struct metrics metrics;
   struct expect *expects; /* of the expectations that are text, in order */
   size_t n_expects;
@@ -39,6 +41,7 @@ struct runjob {
   /* where it goes */
   struct fleet fleet;
   struct simchild sim;
+  bool sim_asked;             /* --sim: instead of the plan's target */
   bool has_sim, own_fleet;    /* the child runs; the fleet is (or was) it */
   struct value parity;        /* paritycheck.h: what was compared before the load; null: nothing */
   const char *parity_missing; /* and why not; NULL */
@@ -58,8 +61,8 @@ struct runjob {
 /* ---- runinfo.c ---- */
 /* run.json; the caller frees. */
 struct value runinfo_value(const struct runjob *job);
-/* Prints what would run. */
-void runinfo_print_plan(const struct runjob *job);
+/* Prints what would run. Errors: a sweep's point that the script refuses. */
+NODISCARD int runinfo_print_plan(struct runjob *job, struct err *err);
 
 /* ---- runparity.c ---- */
 /* Compares the tokens of a few requests with each server, per arm and renderer, into job->parity.

@@ -16,6 +16,7 @@ static const struct options_spec specs[] = {
      "where the built-in fleet logs what it sent and when"},
     {"--set", "NAME=VALUE", OPTIONS_LIST, AT(sets),
      "a parameter of the script (or of its load: users, rate, duration, sessions, warmup)"},
+    SWEEP_OPTIONS_SPECS(struct run_options, sweep),
     {"--seed", "N", OPTIONS_COUNT, AT(seed), "seed of everything random (default 1)"},
     {"--workers", "N", OPTIONS_COUNT, AT(workers), "threads (default: cores - 1)"},
     {"--label", "NAME", OPTIONS_TEXT, AT(label),
@@ -49,10 +50,8 @@ static const struct options_spec specs[] = {
 
 /* A workload of more replicas or threads than this is a slip of the keyboard. */
 static const struct options_range ranges[] = {
-    {"--sim", 1, 4096},
-    {"--workers", 1, 1024},
-    {"--runaway", 1e-3, 86400},
-    {"--max-users", 1, HUGE_VAL},
+    {"--sim", 1, 4096},           {"--workers", 1, 1024},   {"--runaway", 1e-3, 86400},
+    {"--max-users", 1, HUGE_VAL}, {"--point", 1, HUGE_VAL},
 };
 
 const struct options_command run_command = {
@@ -71,6 +70,13 @@ const struct options_command run_command = {
         "names beside it are those behind it: the report lists them by their ids, and only a\n"
         "request whose routing policy picks one itself (route.direct(ID), say) goes straight "
         "there.\n"
+        "\n"
+        "A script that returns a sweep (perigee.sweep) runs its plan at every point of a grid, "
+        "one\n"
+        "after another, each a run of its own: --plan lists the points, --point N runs one alone,\n"
+        "--over AXIS=V,V gives an axis other values. The results folder has a folder per point, "
+        "and\n"
+        "sweep.json and report.md over them; --json prints sweep.json.\n"
         "\n"
         "While it runs, one line on stderr shows the time elapsed and left, the TTFT of what ended "
         "so\n"

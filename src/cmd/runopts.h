@@ -4,6 +4,7 @@
 
 #include "cmd/fleetopts.h"
 #include "cmd/simopts.h"
+#include "cmd/sweep.h"
 #include "out/checks.h"
 
 #define RUN_SIM_REPLICAS 3 /* of the built-in fleet, unless --sim says otherwise */
@@ -11,6 +12,7 @@
 struct run_options {
   struct fleet_options fleet;
   struct simopts sim;
+  struct sweep_options sweep;
   /* the run */
   struct options_list sets, limits;
   const char *label, *out, *exit_codes;

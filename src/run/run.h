@@ -46,6 +46,7 @@ struct run_config {
   const struct state_binding *binding; /* bind/plan.h: bind_state_binding() */
   const struct state_set *sets;        /* --set */
   size_t n_sets;
+  const char *route; /* as in struct state_options; NULL = none */
   const struct schedule *load;
   double drain_s; /* < 0: 60 s behind the window's end; no limit when bounded by sessions alone */
   uint64_t seed;

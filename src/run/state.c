@@ -23,7 +23,7 @@
 #define STEP_SIZE_LOG2 9    /* of one collector step: some 50 to 100 µs */
 #define STEP_PER_BYTES 8192 /* when forced: one step for so much that was allocated */
 
-static const char state_key, plan_key, users_key,
+static const char state_key, plan_key, sweep_key, users_key,
     newest_key; /* their addresses are registry keys */
 
 /* ---- memory ---- */
@@ -194,6 +194,10 @@ void state_mark_plain(lua_State *L) {
 
 void state_push_plan(lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &plan_key);
+}
+
+void state_push_sweep(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &sweep_key);
 }
 
 void state_push_users(lua_State *L) {
@@ -427,6 +431,19 @@ static MAY_RAISE bool has_function(lua_State *L, const char *field) {
   return has;
 }
 
+/* A sweep on top gives way to the plan of its point. */
+static MAY_RAISE void take_sweep(lua_State *L) {
+  luaL_getmetatable(L, STATE_SWEEP_TYPE);
+  bool is = lua_istable(L, -2) && lua_getmetatable(L, -2) && lua_rawequal(L, -1, -2);
+  lua_settop(L, 2);
+  if (!is)
+    return;
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &sweep_key);
+  lua_getfield(L, -1, "plan");
+  lua_replace(L, 2);
+}
+
 static MAY_RAISE int load_script(lua_State *L) {
   struct state *s = lua_touserdata(L, 1);
   const char *path = s->options.script;
@@ -445,11 +462,12 @@ static MAY_RAISE int load_script(lua_State *L) {
   lua_sethook(L, on_count, LUA_MASKCOUNT | LUA_MASKLINE, HOOK_COUNT);
   lua_call(L, 0, 1);
   lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_COUNT);
+  take_sweep(L);
   luaL_getmetatable(L, STATE_PLAN_TYPE);
   if (!lua_istable(L, 2) || !lua_getmetatable(L, 2) || !lua_rawequal(L, -1, -2))
     return luaL_error(L,
                       "%s: the script returned %s, not a plan; end it with `return perigee.plan { "
-                      "load = ..., session = ... }`",
+                      "load = ..., session = ... }` (or perigee.sweep)",
                       path, lua_isnil(L, 2) ? "nothing" : luaL_typename(L, 2));
   lua_settop(L, 2);
   if (!has_function(L, "session"))

@@ -23,7 +23,8 @@ struct loop;
 struct vu;
 struct worker;
 
-#define STATE_PLAN_TYPE "perigee.plan" /* the metatable of what perigee.plan returns */
+#define STATE_PLAN_TYPE "perigee.plan"   /* the metatable of what perigee.plan returns */
+#define STATE_SWEEP_TYPE "perigee.sweep" /* of what perigee.sweep returns: its `plan` is run */
 #define STATE_USERS 250
 #define STATE_MEMORY_DEFAULT ((size_t)512 << 20)
 #define STATE_RUNAWAY_DEFAULT (2 * NS_PER_S)
@@ -61,8 +62,9 @@ struct state_options {
   const char *arm;           /* vu.arm; NULL = nil */
   const struct state_set *sets;
   size_t n_sets;
-  size_t memory_bytes;                                     /* 0 = STATE_MEMORY_DEFAULT */
-  uint64_t runaway_ns;                                     /* 0 = STATE_RUNAWAY_DEFAULT */
+  const char *route;   /* by its name, the policy of a sweep's point; NULL = none is chosen */
+  size_t memory_bytes; /* 0 = STATE_MEMORY_DEFAULT */
+  uint64_t runaway_ns; /* 0 = STATE_RUNAWAY_DEFAULT */
   void (*print)(void *user, const char *line, size_t len); /* NULL = standard error; any thread */
   void *print_user;
   /* Tests: called before each allocation that grows; false makes it fail. */
@@ -126,6 +128,8 @@ NODISCARD int state_call(struct state *s, int (*fn)(struct lua_State *L), void *
                          struct err *err);
 /* Pushes the plan's table. Never raises when the stack has room. */
 void state_push_plan(struct lua_State *L);
+/* Pushes the sweep that the script returned, or nil when it was a plan. */
+void state_push_sweep(struct lua_State *L);
 /* Pushes the table that keeps live users' userdata (by address) from the collector. */
 void state_push_users(struct lua_State *L);
 

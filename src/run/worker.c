@@ -47,6 +47,7 @@ static int add_state(struct worker *w, struct err *err) {
       .arm = c->arm,
       .sets = c->sets,
       .n_sets = c->n_sets,
+      .route = c->route,
       .memory_bytes = c->memory_bytes,
       .runaway_ns = c->runaway_ns,
       .print = c->print,

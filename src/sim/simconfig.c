@@ -215,6 +215,10 @@ static bool is_of_events(const char *name) {
   return false;
 }
 
+const char *simconfig_field(size_t i) {
+  return i < ARRAY_LEN(keys) ? keys[i].name : kvconfig_name(i - ARRAY_LEN(keys));
+}
+
 int simconfig_set(struct simconfig *c, const char *text, struct err *err) {
   const char *eq = strchr(text, '=');
   if (!eq)

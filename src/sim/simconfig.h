@@ -46,6 +46,8 @@ struct simconfig {
 
 /* The profile as it is. ERR_NOT_FOUND names those that exist. */
 NODISCARD int simconfig_init(struct simconfig *c, const char *profile, struct err *err);
+/* The names that simconfig_set knows, from 0 on; NULL behind the last one. */
+const char *simconfig_field(size_t i);
 /* "kv_blocks=500". ERR_INVALID names the key (and the nearest known one) or the value. */
 NODISCARD int simconfig_set(struct simconfig *c, const char *text, struct err *err);
 /* Settles what depends on several fields: a context that the blocks cannot hold is lowered to what

@@ -11,6 +11,7 @@ from harness import ROOT, Server, eq, main, simple_chat
 SCENARIOS = {
     "chat_multi_turn": ["--set", "rate=20", "--set", "sessions=6", "--set", "warmup=0", "--set", "reading=5ms"],
     "tool_loop_branching": ["--set", "users=3", "--set", "sessions=6"],
+    "capacity_sweep": ["--set", "users=3", "--set", "sessions=6", "--set", "pause=5ms"],
     "tuning_loop": ["--set", "sessions=6", "--set", "pause=5ms"],
 }
 
@@ -23,8 +24,11 @@ def bodies(work, scenario, args, workers, seed):
         simple_chat(c)
 
     with Server(handler) as server:
-        result = work.perigee("run", f"{ROOT}/scenarios/{scenario}.lua", "--replica", server.url, "--model", "test-model",
-                              "--tokenizer", "bytes", "--workers", str(workers), "--seed", str(seed), *args)
+        # Of a sweep, its plan: the settings of the fleet that it sweeps over are not this server's.
+        script = work.write("s.lua", f'local s = require "{scenario}"\nreturn s.axes and s.plan or s\n')
+        result = work.perigee("run", script, "--replica", server.url, "--model", "test-model",
+                              "--tokenizer", "bytes", "--workers", str(workers), "--seed", str(seed), *args,
+                              env={"PERIGEE_PATH": f"{ROOT}/scenarios:{ROOT}/scenarios/lib"})
         assert not server.errors, server.errors[0]
         assert result.folder, result.err
         eq({r["error"] for r in result.rows}, {None}, f"{scenario}: {result.err}")
@@ -47,6 +51,10 @@ def test_chat_multi_turn(work):
 
 def test_tool_loop_branching(work):
     check(work, "tool_loop_branching")
+
+
+def test_capacity_sweep(work):
+    check(work, "capacity_sweep")
 
 
 def test_tuning_loop(work):

@@ -1,6 +1,7 @@
 -- The shipped scenarios and lessons, one session of each on a virtual user that pretends: they run,
 -- a session says the same bytes again, and two sessions differ.
 local core = require "perigee.core"
+local runtime = require "perigee.runtime"
 local test = require "perigee.test"
 
 local FOLDERS = { "scenarios", "examples", "examples/library" }
@@ -10,6 +11,9 @@ local function load_plan(folder, file)
   package.path = ("%s/?.lua;%s/lib/?.lua;%s"):format(folder, folder, saved)
   local plan = assert(loadfile(folder .. "/" .. file))()
   package.path = saved
+  if getmetatable(plan) == runtime.sweep_type() then
+    return plan.plan, plan
+  end
   return plan
 end
 
@@ -124,5 +128,27 @@ describe("chat_multi_turn", function()
       expect(table.move(now, 1, #before, 1, {})):eq(before)
       expect(#now[#before + 1].content):eq(200)
     end
+  end)
+end)
+
+describe("capacity_sweep", function()
+  local plan, sweep = load_plan("scenarios", "capacity_sweep.lua")
+
+  it("has the axes and the working set that its comment counts with", function()
+    local axes = {}
+    for i, axis in ipairs(sweep.axes) do
+      axes[i] = axis.name .. "=" .. table.concat(axis.values, ",")
+    end
+    expect(axes):eq { "replicas=1,2,4", "kv_blocks=150,300,600", "route=spread,sticky" }
+    expect(plan.load.users):eq(8)
+    local _, vu = story(plan, 5)
+    expect(#vu.requests):eq(5)
+    for step, r in ipairs(vu.requests) do
+      expect(#r.json.messages):eq(2 * step)
+      expect(#r.json.messages[1].content):eq(800)
+      expect(#r.json.messages[2 * step].content):eq(120)
+    end
+    local _, other = story(plan, 7) -- of the same team
+    expect(other.requests[1].json.messages[1].content):eq(vu.requests[1].json.messages[1].content)
   end)
 end)

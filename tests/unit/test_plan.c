@@ -358,6 +358,83 @@ static void modules_are_found(void **state) {
   assert_string_equal(printed.data, "true\n");
 }
 
+#define SWEEP                                                                                      \
+  HEAD "perigee.param('depth', 2)\n"                                                               \
+       "local a, b = function() end, function() return {} end\n"                                   \
+       "return perigee.sweep { limit = 40, name = 'grid', plan = perigee.plan {\n" LOAD            \
+       ", session = print, route = a },\n"                                                         \
+       "over = { { 'replicas', { 1, 4 } }, { 'depth', { 0.5, 3 } }, { 'kv_blocks', { 9 } },\n"     \
+       "{ 'users', { 2 } }, { 'profile', { 'tiny' } }, { 'route', { { 'z', a }, { 'm', b } } } } " \
+       "}\n"
+
+static void a_sweep_is_its_plan_and_its_axes(void **state) {
+  (void)state;
+  check_ok(load_with(SWEEP, NULL, 0), &err);
+  assert_string_equal(info.name, "grid");
+  assert_int_equal(info.point_limit, 40);
+  const char *const want[][4] = {
+      {"replicas", "replicas", "1", "4"},   {"depth", "param", "0.5", "3"},
+      {"kv_blocks", "fleet", "9", NULL},    {"users", "load", "2", NULL},
+      {"profile", "profile", "tiny", NULL}, {"route", "route", "z", "m"}};
+  assert_int_equal(info.n_axes, ARRAY_LEN(want));
+  for (size_t i = 0; i < info.n_axes; i++) {
+    assert_string_equal(info.axes[i].name, want[i][0]);
+    assert_string_equal(info.axes[i].kind, want[i][1]);
+    assert_int_equal(info.axes[i].n_values, want[i][3] ? 2 : 1);
+    for (size_t k = 0; k < info.axes[i].n_values; k++)
+      assert_string_equal(info.axes[i].values[k], want[i][2 + k]);
+  }
+  assert_string_equal(info.params[0].type, "number");
+  check_ok(load_with(HEAD "return perigee.plan { " LOAD ", session = print }\n", NULL, 0), &err);
+  assert_int_equal(info.n_axes, 0);
+}
+
+/* What a sweep returns cannot be looked at from a plan's functions, but for an expectation. */
+static void a_point_has_its_policy(void **state) {
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    static const char *const names[] = {NULL, "z", "m"};
+    static const char *const says[] = {"own", "first", "second"};
+    plan_info_free(&info);
+    store_delete(store);
+    store = store_new();
+    script_write(&script,
+                 HEAD "local own, z, m = function() end, function() end, function() end\n"
+                      "local s\n"
+                      "s = perigee.sweep { over = { { 'route', { { 'z', z }, { 'm', m } } } },\n"
+                      "  plan = perigee.plan { route = own, " LOAD ", session = print,\n"
+                      "  expect = { function()\n"
+                      "    local r = s.plan.route\n"
+                      "    return true, r == own and 'own' or r == z and 'first' or 'second'\n"
+                      "  end } } }\n"
+                      "return s\n");
+    const struct plan_source source = {.script = script.path, .store = store, .route = names[i]};
+    check_ok(bind_plan_load(&source, &info, &err), &err);
+    struct value results = value_object();
+    struct buf text;
+    bool met;
+    buf_init(&text, BUF_MAX_OWN);
+    check_ok(bind_plan_judge(&source, 0, &results, &met, &text, &err), &err);
+    assert_true(met);
+    assert_string_equal(text.data, says[i]);
+    buf_free(&text);
+    value_free(&results);
+  }
+}
+
+static void figures_of_a_load_are_set(void **state) {
+  (void)state;
+  check_ok(load_with(HEAD "return perigee.plan { " LOAD ", session = print }\n", NULL, 0), &err);
+  struct state_set set = {.name = "users", .value = "7"};
+  check_ok(bind_plan_set_load(&info.load, &set, &err), &err);
+  check_near(info.load.points[0].value, 7, 0);
+  set = (struct state_set){.name = "rate", .value = "7"};
+  assert_int_equal(bind_plan_set_load(&info.load, &set, &err), ERR_INVALID);
+  assert_string_equal(err.text, "the load is closed (a number of users); it has users instead");
+  set = (struct state_set){.name = "depth", .value = "7"};
+  assert_int_equal(bind_plan_set_load(&info.load, &set, &err), ERR_NOT_FOUND);
+}
+
 int main(void) {
   store = store_new();
   buf_init(&printed, BUF_MAX_OWN);
@@ -373,6 +450,9 @@ int main(void) {
       cmocka_unit_test(set_that_fits_nothing),
       cmocka_unit_test(functions_judge_results),
       cmocka_unit_test(modules_are_found),
+      cmocka_unit_test(a_sweep_is_its_plan_and_its_axes),
+      cmocka_unit_test(a_point_has_its_policy),
+      cmocka_unit_test(figures_of_a_load_are_set),
   };
   return cmocka_run_group_tests(tests, NULL, tear_down);
 }

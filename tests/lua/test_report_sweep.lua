@@ -1,0 +1,134 @@
+-- perigee.report_sweep: a line per point, grids over the last axis, expectations at every point.
+local report = require "perigee.report_sweep"
+
+local function point(number, replicas, policy, ratio, fields)
+  local p = { point = number, values = { replicas = replicas, route = policy }, status = 0, valid = true,
+    folder = number .. "-x", simulated = true, reason = "2 of 2 expectations met",
+    requests = { ok = 40, failed = 0, incomplete = 0, cancelled = 0 }, sessions = { ok = 10, failed = 0 },
+    throughput = { requests_per_s = 12.5, output_tokens_per_s = 250 },
+    metrics = { cached_ratio = { n = 40, mean = ratio }, ttft = { n = 40, p50 = 0.02, mean = 0.025 },
+      tpot = { n = 40, mean = 0.005 } },
+    expectations = { { text = "failed share < 1%", met = true, shown = "0 %" },
+      { text = "cached_ratio mean > 60%", met = ratio > 0.6, shown = ("%.1f %%"):format(100 * ratio) } } }
+  for key, value in pairs(fields or {}) do
+    p[key] = value
+  end
+  return p
+end
+
+local function example()
+  return { v = 1, id = "cap-1", path = "results/cap-1", scenario = "cap.lua", name = "cap", simulated = true,
+    started = "2026-11-30T05:00:00Z", duration_s = 8, n_points = 4, seed = 1,
+    command = { "perigee", "run", "cap.lua" }, scripts = { { path = "cap.lua", sha256 = "0123456789abcdef" } },
+    banner = { { name = "load", value = "closed" }, { name = "sweep", value = "4 points" } },
+    axes = { { name = "replicas", kind = "replicas", values = { 1, 2 } },
+      { name = "route", kind = "route", values = { "sticky", "spread" } } },
+    points = { point(1, 1, "sticky", 0.7), point(2, 1, "spread", 0.7), point(3, 2, "sticky", 0.66),
+      point(4, 2, "spread", 0.5, { status = 99, reason = "1 of 2 expectations not met" }) },
+    expectations = { { text = "failed share < 1%", met = 4, of = 4, not_met_at = {} },
+      { text = "cached_ratio mean > 60%", met = 3, of = 4, not_met_at = { 4 } } },
+    outcome = { status = 99, reason = "4 points: 3 are fine, 1 does not meet its expectations" } }
+end
+
+local function texts(row)
+  local list = {}
+  for i, cell in ipairs(row) do
+    list[i] = type(cell) == "table" and cell[1] or cell
+  end
+  return list
+end
+
+local function section(doc, title)
+  for _, s in ipairs(report.sections(doc)) do
+    if s.title == title then
+      return s
+    end
+  end
+end
+
+describe("the tables of a sweep", function()
+  it("have a row per point, with its values and what it measured", function()
+    local s = section(example(), "Points")
+    expect(s.head):eq { "point", "replicas", "route", "sessions", "requests", "failed", "cached_ratio", "ttft p50",
+      "ttft p95", "tpot", "requests/s", "output", "met", "" }
+    expect(texts(s.rows[4])):eq { "4", "2", "spread", "10", "40", "0", "50.0 %", "20.0 ms", "—", "5.00 ms", "12.5 /s",
+      "250 tokens/s", "1/2", "✗" }
+    expect(s.notes):eq { "— too few samples: p95 needs 100." }
+    expect(#s.align):eq(#s.head)
+  end)
+
+  it("lay figures out with the last axis across", function()
+    local s = section(example(), "cached_ratio mean by route")
+    expect(s.head):eq { "replicas", "sticky", "spread" }
+    expect(texts(s.rows[1])):eq { "1", "70.0 %", "70.0 %" }
+    expect(texts(s.rows[2])):eq { "2", "66.0 %", "50.0 %" }
+    expect(section(example(), "ttft p50 by route").rows[1]):eq { "1", "20.0 ms", "20.0 ms" }
+  end)
+
+  it("take means where a median is not given at each point", function()
+    local doc = example()
+    doc.points[2].metrics.ttft.p50 = nil
+    expect(section(doc, "ttft p50 by route")):is_nil()
+    expect(texts(section(doc, "ttft mean by route").rows[1])):eq { "1", "25.0 ms", "25.0 ms" }
+  end)
+
+  it("judge each expectation at every point", function()
+    local s = section(example(), "Expectations at every point")
+    expect(texts(s.rows[1])):eq { "✓", "failed share < 1%", "4 of 4", "", "" }
+    expect(texts(s.rows[2])):eq { "✗", "cached_ratio mean > 60%", "3 of 4", "4", "50.0 % at point 4" }
+  end)
+
+  it("say what did not go well, and hold without what never was", function()
+    local doc = example()
+    doc.points[4] = { point = 4, values = { replicas = 2, route = "spread" }, status = 139, folder = "4-x",
+      reason = "its process was ended by signal 11" }
+    local s = section(doc, "Points that did not go well")
+    expect(texts(s.rows[1])):eq { "4", "139", "its process was ended by signal 11" }
+    expect(texts(section(doc, "Points").rows[4])):eq { "4", "2", "spread", "", "", "", "—", "—", "—", "—", "—", "—", "",
+      "failed" }
+    expect(texts(section(doc, "cached_ratio mean by route").rows[2])):eq { "2", "66.0 %", "—" }
+    expect(report.sections({})):eq {}
+  end)
+
+  it("end a long list", function()
+    local doc = example()
+    for i = 5, 300 do
+      doc.points[i] = point(i, i, "sticky", 0.9)
+    end
+    local s = section(doc, "Points")
+    expect(#s.rows):eq(200)
+    expect(s.notes[1]):eq "… and 100 more in sweep.json."
+  end)
+
+  it("have no grid over one axis, nor over many values", function()
+    local doc = example()
+    doc.axes = { doc.axes[1] }
+    expect(section(doc, "cached_ratio mean by replicas")):is_nil()
+    doc = example()
+    doc.axes[2].values = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }
+    expect(section(doc, "cached_ratio mean by route")):is_nil()
+  end)
+end)
+
+describe("the report of a sweep", function()
+  it("on a terminal begins with the verdict and is no wider than it", function()
+    local text = report.terminal(example(), { width = 80 })
+    expect(text):matches "^NOT MET  4 points: 3 are fine, 1 does not meet its expectations %(exit status 99%)\n"
+    expect(text):contains "Simulated: "
+    expect(text):contains "over  route: sticky, spread"
+    expect(text):contains "Files  results/cap-1/"
+    for line in text:gmatch "[^\n]+" do
+      expect(utf8.len(line)):below(81)
+    end
+  end)
+
+  it("as Markdown names the folders of the points", function()
+    local text = report.markdown(example())
+    expect(text):matches "^# cap\n\n%*%*NOT MET%*%* — 4 points"
+    expect(text):contains "| 4 | 2 | spread |"
+    expect(text):contains "- `4-x/`: point 4"
+    expect(text):contains "perigee run cap.lua"
+    expect(text):contains "copies in each point's scripts/"
+    expect(report.markdown({})):matches "^# sweep"
+  end)
+end)
