@@ -148,6 +148,27 @@ static void test_kv_events(void **state) {
   check_has(err.text, "a replica has no field kv_event_topic (did you mean kv_events_topic?)");
 }
 
+/* Each name is known to simconfig_set: whatever it says of the value, it does not ask for the
+ * field. */
+static void test_fields_are_listed(void **state) {
+  (void)state;
+  struct simconfig c;
+  struct err err;
+  bool blocks = false, hashes = false;
+  size_t n = 0;
+  for (const char *name; (name = simconfig_field(n)) != NULL; n++) {
+    char text[80];
+    check_ok(simconfig_init(&c, "tiny", &err), &err);
+    snprintf(text, sizeof text, "%s=?", name);
+    err.text[0] = '\0';
+    if (simconfig_set(&c, text, &err))
+      assert_null(strstr(err.text, "has no field"));
+    blocks = blocks || strcmp(name, "kv_blocks") == 0;
+    hashes = hashes || strcmp(name, "hash_scheme") == 0;
+  }
+  assert_true(blocks && hashes && n > 30);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_kv_events),
@@ -155,6 +176,7 @@ int main(void) {
       cmocka_unit_test(test_fixed_times_in_either_order),
       cmocka_unit_test(test_context_is_lowered_unless_it_was_set),
       cmocka_unit_test(test_bad_words),
+      cmocka_unit_test(test_fields_are_listed),
   };
   return cmocka_run_group_tests_name("simconfig", tests, NULL, NULL);
 }
