@@ -149,25 +149,35 @@ size_t httpd_connections(const struct httpd *server) {
 /* ---- the request, for its handler ---- */
 
 const char *httpd_method(const struct httpd_request *req) {
-  return req->parser.method;
+  return req->in_memory ? httpd_memory_of(req)->method : httpd_conn_of(req)->parser.method;
 }
 
 const char *httpd_path(const struct httpd_request *req) {
-  return req->parser.head.data + req->parser.path;
+  if (req->in_memory)
+    return httpd_memory_of(req)->path;
+  const struct httpd_parser *p = &httpd_conn_of(req)->parser;
+  return p->head.data + p->path;
 }
 
 const char *httpd_query(const struct httpd_request *req) {
-  return req->parser.head.data + req->parser.query;
+  if (req->in_memory)
+    return httpd_memory_of(req)->query;
+  const struct httpd_parser *p = &httpd_conn_of(req)->parser;
+  return p->head.data + p->query;
 }
 
 const char *httpd_header(const struct httpd_request *req, const char *name) {
-  return httpd_parser_header(&req->parser, name);
+  if (req->in_memory)
+    return httpd_memory_header(httpd_memory_of(req), name);
+  return httpd_parser_header(&httpd_conn_of(req)->parser, name);
 }
 
 const char *httpd_body(const struct httpd_request *req, size_t *len) {
+  const struct httpd_memory *m = req->in_memory ? httpd_memory_of(req) : NULL;
+  const struct buf *body = m ? NULL : &httpd_conn_of(req)->parser.body;
   if (len)
-    *len = req->parser.body.len;
-  return req->parser.body.data;
+    *len = m ? m->body_len : body->len;
+  return m ? m->body : body->data;
 }
 
 uint64_t httpd_received_ns(const struct httpd_request *req) {
@@ -175,7 +185,7 @@ uint64_t httpd_received_ns(const struct httpd_request *req) {
 }
 
 struct loop *httpd_loop(const struct httpd_request *req) {
-  return httpd_conn_of(req)->server->loop;
+  return req->in_memory ? httpd_memory_of(req)->loop : httpd_conn_of(req)->server->loop;
 }
 
 void httpd_set_user(struct httpd_request *req, void *user) {

@@ -69,9 +69,12 @@ void httpd_end(struct httpd_request *req);
 /* Bytes not yet taken by the kernel: a slow client shows here. */
 size_t httpd_pending(const struct httpd_request *req);
 
-/* For faults: bytes straight onto the socket; a clean close (FIN behind what is queued, also in
+/* For faults: an answer that promises `len` bytes of body, gives the first `sent` (< len) and ends
+ * with the connection, cleanly; the request is over. Bytes straight onto the socket; a clean close (FIN behind what is queued, also in
  * mid-answer; then up to 30 s of reading what the client still sends); a reset (RST, now). After
  * close or reset the request is over and on_close is not called. */
+void httpd_half(struct httpd_request *req, int status, const char *headers, const void *body,
+                size_t len, size_t sent);
 void httpd_raw(struct httpd_request *req, const void *data, size_t len);
 void httpd_close_connection(struct httpd_request *req);
 void httpd_reset_connection(struct httpd_request *req);

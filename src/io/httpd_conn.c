@@ -22,7 +22,7 @@ static bool held(const struct httpd_conn *c) {
 static void release(struct httpd_conn *c) {
   if (!c->closed || c->state != HTTPD_OVER)
     return;
-  httpd_parser_free(&c->request.parser);
+  httpd_parser_free(&c->parser);
   buf_free(&c->ahead);
   httpd_unref(c->server);
   mem_free(c);
@@ -115,7 +115,7 @@ void httpd_conn_drain(struct httpd_conn *c) {
 /* ---- reading ---- */
 
 static void feed(struct httpd_conn *c, const char *data, size_t len) {
-  struct httpd_parser *p = &c->request.parser;
+  struct httpd_parser *p = &c->parser;
   c->feeding = true;
   while (len && c->state == HTTPD_IDLE && !c->cut && !c->lost) {
     size_t used;
@@ -210,7 +210,7 @@ static void on_task(struct loop_task *task) {
 void httpd_conn_answered(struct httpd_conn *c) {
   if (c->cut) {
     httpd_conn_cut(c);
-  } else if (!c->request.parser.keep_alive) {
+  } else if (!c->parser.keep_alive) {
     httpd_conn_drain(c);
   } else {
     c->state = HTTPD_IDLE;
@@ -229,7 +229,7 @@ void httpd_conn_accept(struct httpd *server, uv_stream_t *listener) {
   c->task.run = on_task;
   loop_timer_init(&c->timer, on_linger);
   buf_init(&c->ahead, BUF_MAX_OWN);
-  httpd_parser_init(&c->request.parser, server->options.max_body, server->options.max_headers);
+  httpd_parser_init(&c->parser, server->options.max_body, server->options.max_headers);
   httpd_ref(server);
   c->next = server->conns;
   if (c->next)

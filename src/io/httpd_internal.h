@@ -9,6 +9,7 @@
 
 #include "io/httpd.h"
 #include "io/httpd_parse.h"
+#include "io/httpd_request.h"
 
 /* One read takes up to this much. */
 #define HTTPD_READ_BYTES ((size_t)64 * 1024)
@@ -44,19 +45,12 @@ enum httpd_state {
   HTTPD_OVER    /* nothing more to do but free it */
 };
 
-struct httpd_request {
-  struct httpd_parser parser;
-  uint64_t received_ns;
-  void *user;
-  void (*on_close)(struct httpd_request *req, void *user);
-  bool chunked, bodyless;
-};
-
 struct httpd_conn {
   uv_tcp_t tcp;
   uv_shutdown_t shutdown;
   struct httpd *server;
   struct httpd_conn *prev, *next; /* in server->conns */
+  struct httpd_parser parser;
   struct httpd_request request;
   enum httpd_state state;
   bool cut;     /* uv_close was called */

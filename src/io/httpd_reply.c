@@ -63,7 +63,7 @@ static struct buf *begin_head(struct httpd_conn *c, int status, const char *head
 }
 
 static void end_head(struct httpd_conn *c, struct buf *out) {
-  if (c->request.parser.keep_alive)
+  if (c->parser.keep_alive)
     PUT_LITERAL(out, "Connection: keep-alive\r\n\r\n");
   else
     PUT_LITERAL(out, "Connection: close\r\n\r\n");
@@ -75,7 +75,8 @@ static bool has_no_body(int status) {
 }
 
 static bool is_head(const struct httpd_request *req) {
-  return req->parser.method && !strcmp(req->parser.method, "HEAD");
+  const char *method = httpd_method(req);
+  return method && !strcmp(method, "HEAD");
 }
 
 static void send_whole(struct httpd_conn *c, int status, const char *headers, const void *body,
@@ -99,6 +100,35 @@ static void send_whole(struct httpd_conn *c, int status, const char *headers, co
   httpd_conn_write(c, bufs, len ? 2 : 1);
 }
 
+/* ---- answers in memory ---- */
+
+static void memory_reply(struct httpd_request *req, int status, const char *headers,
+                         const void *body, size_t promised, size_t len) {
+  struct httpd_memory *m = httpd_memory_of(req);
+  bool none = has_no_body(status) || is_head(req);
+  if (m->over)
+    return;
+  m->peer->head(req, status, headers, none ? 0 : promised);
+  if (!none && len)
+    m->peer->body(req, body, len);
+  httpd_memory_end(m, len < promised && !none ? HTTPD_CLOSED : HTTPD_ENDED);
+}
+
+static void memory_stream(struct httpd_request *req, int status, const char *headers) {
+  struct httpd_memory *m = httpd_memory_of(req);
+  req->bodyless = is_head(req) || has_no_body(status);
+  if (!m->over)
+    m->peer->head(req, status, headers, HTTPD_CHUNKED);
+}
+
+static void memory_write(struct httpd_request *req, const void *data, size_t len) {
+  struct httpd_memory *m = httpd_memory_of(req);
+  if (!m->over && len && !req->bodyless)
+    m->peer->body(req, data, len);
+}
+
+/* ---- whole answers ---- */
+
 /* A handler that answers from inside on_close speaks to nobody. */
 static bool over(const struct httpd_conn *c) {
   return c->state == HTTPD_OVER;
@@ -106,6 +136,10 @@ static bool over(const struct httpd_conn *c) {
 
 void httpd_reply(struct httpd_request *req, int status, const char *headers, const void *body,
                  size_t len) {
+  if (req->in_memory) {
+    memory_reply(req, status, headers, body, len, len);
+    return;
+  }
   struct httpd_conn *c = httpd_conn_of(req);
   if (over(c))
     return;
@@ -117,22 +151,26 @@ void httpd_reply(struct httpd_request *req, int status, const char *headers, con
 void httpd_conn_refuse(struct httpd_conn *c, int status, const char *text) {
   char body[160];
   int n = snprintf(body, sizeof body, "%s\n", text);
-  c->request.parser.keep_alive = false;
+  c->parser.keep_alive = false;
   send_whole(c, status, "Content-Type: text/plain\r\n", body, (size_t)n);
   httpd_conn_drain(c);
 }
 
 /* HTTP/1.0 knows no chunks: there the end of the connection is the end of the answer. */
 void httpd_stream(struct httpd_request *req, int status, const char *headers) {
+  if (req->in_memory) {
+    memory_stream(req, status, headers);
+    return;
+  }
   struct httpd_conn *c = httpd_conn_of(req);
   if (over(c))
     return;
   assert(c->state == HTTPD_OPEN);
   c->state = HTTPD_STREAM;
   req->bodyless = is_head(req) || has_no_body(status);
-  req->chunked = !req->parser.http10 && !has_no_body(status);
-  if (req->parser.http10 && !has_no_body(status))
-    req->parser.keep_alive = false;
+  req->chunked = !c->parser.http10 && !has_no_body(status);
+  if (c->parser.http10 && !has_no_body(status))
+    c->parser.keep_alive = false;
   struct buf *out = begin_head(c, status, headers);
   if (req->chunked)
     PUT_LITERAL(out, "Transfer-Encoding: chunked\r\n");
@@ -142,6 +180,10 @@ void httpd_stream(struct httpd_request *req, int status, const char *headers) {
 }
 
 void httpd_write(struct httpd_request *req, const void *data, size_t len) {
+  if (req->in_memory) {
+    memory_write(req, data, len);
+    return;
+  }
   struct httpd_conn *c = httpd_conn_of(req);
   if (over(c))
     return;
@@ -159,6 +201,10 @@ void httpd_write(struct httpd_request *req, const void *data, size_t len) {
 }
 
 void httpd_end(struct httpd_request *req) {
+  if (req->in_memory) {
+    httpd_memory_end(httpd_memory_of(req), HTTPD_ENDED);
+    return;
+  }
   struct httpd_conn *c = httpd_conn_of(req);
   if (over(c))
     return;
@@ -171,11 +217,35 @@ void httpd_end(struct httpd_request *req) {
 }
 
 size_t httpd_pending(const struct httpd_request *req) {
+  if (req->in_memory)
+    return 0;
   struct httpd_conn *c = httpd_conn_of(req);
   return c->cut ? 0 : uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
 }
 
+void httpd_half(struct httpd_request *req, int status, const char *headers, const void *body,
+                size_t len, size_t sent) {
+  if (req->in_memory) {
+    memory_reply(req, status, headers, body, len, sent);
+    return;
+  }
+  struct httpd_conn *c = httpd_conn_of(req);
+  if (over(c))
+    return;
+  assert(c->state == HTTPD_OPEN);
+  struct buf *out = begin_head(c, status, headers);
+  PUT_LITERAL(out, "Content-Length: ");
+  buf_put_uint(out, len);
+  PUT_LITERAL(out, "\r\n");
+  end_head(c, out);
+  buf_put(out, body, sent);
+  uv_buf_t b = uv_buf_init(out->data, (unsigned)out->len);
+  httpd_conn_write(c, &b, 1);
+  httpd_conn_drain(c);
+}
+
 void httpd_raw(struct httpd_request *req, const void *data, size_t len) {
+  assert(!req->in_memory);
   struct httpd_conn *c = httpd_conn_of(req);
   if (over(c) || !len)
     return;
@@ -184,12 +254,20 @@ void httpd_raw(struct httpd_request *req, const void *data, size_t len) {
 }
 
 void httpd_close_connection(struct httpd_request *req) {
+  if (req->in_memory) {
+    httpd_memory_end(httpd_memory_of(req), HTTPD_CLOSED);
+    return;
+  }
   struct httpd_conn *c = httpd_conn_of(req);
   if (!over(c))
     httpd_conn_drain(c);
 }
 
 void httpd_reset_connection(struct httpd_request *req) {
+  if (req->in_memory) {
+    httpd_memory_end(httpd_memory_of(req), HTTPD_RESET);
+    return;
+  }
   struct httpd_conn *c = httpd_conn_of(req);
   if (over(c))
     return;

@@ -31,6 +31,8 @@ uint64_t loop_touch(struct loop *loop) {
 
 /* Asking for the time inside the poll means that a uv callback has work there. */
 uint64_t loop_now(const struct loop *loop) {
+  if (loop->is_virtual)
+    return loop->now_ns;
   if (!loop->running)
     return clock_ns();
   if (!loop->polling)
@@ -41,12 +43,20 @@ uint64_t loop_now(const struct loop *loop) {
 }
 
 uint64_t loop_refresh(struct loop *loop) {
+  if (loop->is_virtual)
+    return loop->now_ns;
   if (loop->polling)
     loop_now(loop);
   return loop->now_ns = clock_ns();
 }
 
+uint64_t loop_clock(struct loop *loop) {
+  return loop->is_virtual ? clock_ns() : loop_refresh(loop);
+}
+
 uint64_t loop_wakeup(struct loop *loop) {
+  if (loop->is_virtual)
+    return loop->now_ns;
   loop_now(loop);
   return loop->running ? loop->woke_ns : clock_ns();
 }
@@ -85,7 +95,7 @@ void loop_unready(struct loop *loop, struct loop_task *task) {
   task->next->prev = task->prev;
 }
 
-static void run_ready(struct loop *loop) {
+void loop_run_ready(struct loop *loop) {
   if (loop->ready.next == &loop->ready)
     return;
   struct loop_task round; /* takes over the ring; newcomers go to the emptied one */
@@ -113,7 +123,7 @@ void loop_post(struct loop *loop, struct loop_post *post) {
     uv_async_send(&loop->wake);
 }
 
-static void run_posts(struct loop *loop) {
+void loop_run_posts(struct loop *loop) {
   if (!__atomic_load_n(&loop->posts, __ATOMIC_RELAXED))
     return;
   struct loop_post *newest = __atomic_exchange_n(&loop->posts, NULL, __ATOMIC_ACQUIRE);
@@ -223,8 +233,8 @@ static void work(struct loop *loop) {
     measure_offset(loop);
   loopfd_run(loop);
   timers_run(loop);
-  run_posts(loop);
-  run_ready(loop);
+  loop_run_posts(loop);
+  loop_run_ready(loop);
   run_idle(loop);
 }
 
@@ -234,6 +244,10 @@ void loop_after_poll(uv_check_t *handle) {
 
 void loop_run(struct loop *loop) {
   assert(!loop->running);
+  if (loop->is_virtual) {
+    loop_run_virtual(loop);
+    return;
+  }
   loop->running = true;
   loop->now_ns = loop->woke_ns = clock_ns();
   while (!loop->stop) {

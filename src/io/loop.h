@@ -17,6 +17,16 @@ struct uv_loop_s;
 /* NULL when the system refuses a descriptor. Ignores SIGPIPE for the process if nobody handles it.
  */
 struct loop *loop_new(struct err *err);
+/* One in virtual time: nothing waits. When no task is ready and nothing was posted, the time jumps
+ * to the next timer's due, so timers are never late and a second costs only what happens in it. It
+ * begins at LOOP_VIRTUAL_START_NS. No descriptors and no servers; posts and libuv's signals are
+ * looked at every few milliseconds of real time. Same thread rules. */
+#define LOOP_VIRTUAL_START_NS (3600 * NS_PER_S)
+struct loop *loop_new_virtual(struct err *err);
+bool loop_is_virtual(const struct loop *loop);
+/* Of a virtual loop: called when nothing is ready, nothing was posted and no timer is armed: nothing
+ * can happen any more, but by a signal. Once each time this comes about. NULL: it waits for one. */
+void loop_set_stuck(struct loop *loop, void (*fn)(void *user), void *user);
 /* Every timer, fd and server must be closed and every post have run: logs what is left and asserts.
  * Threads that post must be joined before. */
 void loop_delete(struct loop *loop);
@@ -32,6 +42,9 @@ void loop_stop(struct loop *loop);
 uint64_t loop_now(const struct loop *loop);
 /* Reads the clock again and returns it; for stamps that must be exact (start, sent). */
 uint64_t loop_refresh(struct loop *loop);
+/* The system's clock, in virtual time too: for what takes real time, such as a script that runs. The
+ * same as loop_refresh on a real loop. */
+uint64_t loop_clock(struct loop *loop);
 /* When the present wake-up began: the same value for all that runs in it. Outside loop_run it reads
  * the clock. */
 uint64_t loop_wakeup(struct loop *loop);
@@ -52,6 +65,20 @@ void loop_timer_set(struct loop *loop, struct loop_timer *t, uint64_t due_ns);
 void loop_timer_clear(struct loop *loop, struct loop_timer *t); /* not armed: no effect */
 /* `precise`: spin the last 50 µs before a due time (burns CPU). */
 void loop_set_precise(struct loop *loop, bool precise);
+
+/* ---- chores: something to be done every so often in real time, whatever the loop's own says ---- */
+/* On a real loop an ordinary timer; a virtual one looks at the clock now and then. For what a run
+ * does for people and files: progress, flushing. Nothing that a session could notice. */
+struct loop_chore {
+  struct loop_timer timer;
+  void (*run)(struct loop_chore *chore); /* in phase two */
+  struct loop *loop;                     /* NULL: stopped */
+  uint64_t every_ns, due_ns;
+  struct loop_chore *next;
+};
+void loop_chore_start(struct loop *loop, struct loop_chore *chore,
+                      void (*run)(struct loop_chore *chore), uint64_t every_ns);
+void loop_chore_stop(struct loop_chore *chore); /* not started: no effect */
 
 /* ---- descriptors ---- */
 #define LOOP_READ 1u

@@ -45,6 +45,12 @@ struct loop {
   bool again;  /* the idle function asked for another call */
   bool prompt; /* sleeps of this thread end on time */
 
+  bool is_virtual; /* loop_virtual.c; now_ns is its time */
+  uint64_t looked_ns; /* real time of the last look at signals, posts and chores */
+  struct loop_chore *chores; /* of a virtual loop */
+  void (*stuck)(void *user);
+  void *stuck_user;
+
   size_t unhurried;    /* pieces of this wake-up (loop_unhurried) */
   double gathering;    /* how many come in the time of a nap, smoothed */
   uint64_t settled_ns; /* when the last wake-up ended */
@@ -69,6 +75,12 @@ struct loop {
   struct loop_stats stats;
   struct loop_probe probe;
 };
+
+/* loop_virtual.c: loop_run in virtual time. */
+void loop_run_virtual(struct loop *loop);
+/* loop.c: what was posted; the ready list. */
+void loop_run_posts(struct loop *loop);
+void loop_run_ready(struct loop *loop);
 
 /* libuv's prepare and check around the poll, which direct wake-ups do without. */
 void loop_before_poll(uv_prepare_t *handle);

@@ -1,6 +1,7 @@
 /* conduct.c: takes a run through its phases, on a loop of the calling thread. */
 #include "run/run.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -70,15 +71,29 @@ void conductor_show_progress(struct conductor *c) {
   config->progress(config->progress_user, &s);
 }
 
-static void on_progress_timer(struct loop_timer *timer) {
-  struct conductor *c = CONTAINER_OF(timer, struct conductor, progress_timer);
+static void on_progress(struct loop_chore *chore) {
+  struct conductor *c = CONTAINER_OF(chore, struct conductor, progress);
   const struct run_config *config = c->run.config;
   struct err why;
   conductor_show_progress(c);
   if (!c->cut && config->broken && config->broken(config->progress_user, &why))
     conductor_cut(c, &why);
-  uint64_t every = config->progress_ns;
-  loop_timer_set(c->run.loop, timer, now(c) + (every ? every : PROGRESS_NS));
+}
+
+/* In virtual time nothing is left that could happen: what sessions wait for never comes. */
+static void on_stuck(void *user) {
+  struct conductor *c = user;
+  struct err err;
+  uint64_t started = __atomic_load_n(&c->run.sessions_started, __ATOMIC_RELAXED);
+  uint64_t ended = __atomic_load_n(&c->run.sessions_ended, __ATOMIC_RELAXED);
+  err_set(&err, ERR_TIMEOUT,
+          "nothing can happen any more: %" PRIu64 " sessions wait for something that never comes "
+          "(a stall without an end and a request without a timeout?); give the request a timeout",
+          started - ended);
+  if (c->phase < RUN_WARMUP)
+    conductor_fail(c, &err);
+  else
+    conductor_cut(c, &err);
 }
 
 /* ---- phases ---- */
@@ -392,13 +407,15 @@ static void sum_up(struct conductor *c) {
 static void release(struct conductor *c) {
   interrupt_close(c);
   loop_timer_clear(c->run.loop, &c->phase_timer);
-  loop_timer_clear(c->run.loop, &c->progress_timer);
+  loop_chore_stop(&c->progress);
   rescue_stop(c);
   uv_run(loop_uv(c->run.loop), UV_RUN_NOWAIT); /* the signal handles' close */
   if (c->result->n_lost)
     return;
   coord_delete(c->coord);
-  loop_delete(c->run.loop);
+  loop_set_stuck(c->run.loop, NULL, NULL);
+  if (!c->config.loop)
+    loop_delete(c->run.loop);
   router_delete(c->run.router);
   schedule_free(&c->run.load);
   mem_free(c->run.workers);
@@ -418,14 +435,16 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   c->run.load = schedule_copy(config->load);
   c->run.load.seed = config->seed;
   int rc = check_config(config, &c->run.load, err);
-  c->run.loop = rc ? NULL : loop_new(err);
+  c->run.loop = rc ? NULL : config->loop ? config->loop : loop_new(err);
   if (!c->run.loop) {
     rc = rc ? rc : err->code;
     schedule_free(&c->run.load);
     mem_free(c);
     return rc;
   }
-  c->run.n_workers = config->workers ? config->workers : run_default_workers();
+  c->run.n_workers = config->loop      ? 1
+                     : config->workers ? config->workers
+                                       : run_default_workers();
   c->run.workers = mem_calloc(c->run.n_workers, sizeof *c->run.workers);
   c->views = mem_calloc(c->run.n_workers, sizeof *c->views);
   size_t replicas = config->fleet ? config->fleet->n_replicas : 0;
@@ -433,7 +452,6 @@ int run_start(const struct run_config *config, struct run_result *result, struct
     c->run.router = router_new(replicas);
   c->run.reports = mem_calloc(replicas + 1, sizeof *c->run.reports);
   loop_timer_init(&c->phase_timer, on_phase_timer);
-  loop_timer_init(&c->progress_timer, on_progress_timer);
   c->run.zero_ns = now(c);
   result->zero_wall_ns = clock_wall_ns();
   result->zero_ns = c->run.zero_ns;
@@ -441,7 +459,9 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   log_set_zero(c->run.zero_ns);
   if (config->catch_signals)
     interrupt_open(c);
-  loop_timer_set(c->run.loop, &c->progress_timer, now(c));
+  loop_chore_start(c->run.loop, &c->progress, on_progress,
+                   config->progress_ns ? config->progress_ns : PROGRESS_NS);
+  loop_set_stuck(c->run.loop, on_stuck, c);
   rescue_start(c);
   ranks_join(c);
   loop_run(c->run.loop);

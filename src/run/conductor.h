@@ -28,8 +28,8 @@ struct conductor {
   struct run_config config;
   struct run_result *result;
   enum run_phase phase;
-  struct loop_timer phase_timer, progress_timer; /* phase: the next change that is due */
-  struct loop_timer look_timer;
+  struct loop_timer phase_timer; /* the next change that is due */
+  struct loop_chore progress, look;
   uint64_t looked_ns, interrupted_ns; /* loop clock */
   struct coord *coord;
   struct coord_wait join, aborted, ready, setup, setup_known, start; /* what this rank waits for */

@@ -180,6 +180,8 @@ static void look_at_cpu(const struct conductor *c, struct conductor_view *v, con
 
 void rescue_look(struct conductor *c) {
   look_at_memory(c);
+  if (c->config.loop)
+    return; /* the worker is on this thread */
   uint64_t now = loop_refresh(c->run.loop);
   bool stood_still = now - c->looked_ns > LATE_NS;
   c->looked_ns = now;
@@ -200,20 +202,17 @@ void rescue_look(struct conductor *c) {
   }
 }
 
-static void on_look_timer(struct loop_timer *timer) {
-  struct conductor *c = CONTAINER_OF(timer, struct conductor, look_timer);
-  rescue_look(c);
-  loop_timer_set(c->run.loop, timer, loop_now(c->run.loop) + LOOK_NS);
+static void on_look(struct loop_chore *chore) {
+  rescue_look(CONTAINER_OF(chore, struct conductor, look));
 }
 
 void rescue_start(struct conductor *c) {
   mem_keep_reserve(RESERVE_BYTES, c->config.status_no_memory ? c->config.status_no_memory : 1);
-  loop_timer_init(&c->look_timer, on_look_timer);
   c->looked_ns = loop_now(c->run.loop);
-  loop_timer_set(c->run.loop, &c->look_timer, c->looked_ns + LOOK_NS);
+  loop_chore_start(c->run.loop, &c->look, on_look, LOOK_NS);
 }
 
 void rescue_stop(struct conductor *c) {
-  loop_timer_clear(c->run.loop, &c->look_timer);
+  loop_chore_stop(&c->look);
   mem_free_reserve(); /* what comes now needs it more */
 }

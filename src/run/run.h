@@ -6,6 +6,7 @@
 #define RUN_RUN_H
 
 #include "net/http.h"
+#include "net/transport.h"
 #include "out/writer.h"
 #include "run/fleet.h"
 #include "run/schedule.h"
@@ -42,6 +43,11 @@ struct run_snapshot {
 };
 
 struct run_config {
+  /* A dry run: a virtual loop of the caller's, on which everything runs, on the calling thread: the
+   * one worker too. Requests travel with `transport` (copied), to the URLs of the fleet. NULL: real
+   * time. */
+  struct loop *loop;
+  const struct transport *transport;
   const char *script;
   const struct state_binding *binding; /* bind/plan.h: bind_state_binding() */
   const struct state_set *sets;        /* --set */

@@ -283,7 +283,7 @@ static uint64_t cpu_at_entry(struct state *s, uint64_t now) {
 /* The CPU time is asked for when the clock says that the stay may be over. As the last resort the
  * clock alone decides, but it does not count while the process stands still. */
 static bool ran_away(struct state *s, uint64_t *ran_ns, uint64_t *cpu_ns) {
-  uint64_t now = loop_refresh(s->options.loop), limit = s->options.runaway_ns;
+  uint64_t now = loop_clock(s->options.loop), limit = s->options.runaway_ns;
   if (now - s->looked_ns > GAP_NS)
     s->still_ns += now - s->looked_ns - GAP_NS;
   s->looked_ns = now;
@@ -357,7 +357,7 @@ void state_enter(struct state *s, struct vu *vu) {
     watch_enter(s->options.watch, s->loading ? WATCH_LOADING : WATCH_CALLING, 0, WATCH_NO_SESSION,
                 &s->place);
   s->running = vu;
-  s->entered_ns = s->looked_ns = loop_refresh(s->options.loop);
+  s->entered_ns = s->looked_ns = loop_clock(s->options.loop);
   s->entered_cpu_ns = s->still_ns = 0;
 }
 

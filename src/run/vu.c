@@ -316,7 +316,7 @@ int vu_wait(lua_State *L, struct vu *vu, void (*cancel)(struct vu *vu),
 /* What of the operation is begun already are children, who end with the user. */
 static MAY_RAISE void check_idle(lua_State *L, struct vu *vu) {
   struct vu *root = vu->root;
-  uint64_t now = loop_now(loop_of(vu));
+  uint64_t now = loop_is_virtual(loop_of(vu)) ? loop_clock(loop_of(vu)) : loop_now(loop_of(vu));
   if (root->real_waits || root->idle_turns == 0) {
     root->idle_turns = root->real_waits ? 0 : 1;
     root->idle_since_ns = now;

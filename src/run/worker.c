@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "net/exchange.h"
 #include "run/sessions.h"
 #include "text/tokens.h"
 
@@ -32,6 +33,11 @@ void worker_send_event(struct worker *w, enum worker_event event) {
   loop_post(w->run->loop, &w->events[event].post);
 }
 
+/* Of a dry run: on the run's own loop and thread. */
+static bool is_virtual(const struct worker *w) {
+  return w->run->config->loop != NULL;
+}
+
 /* ---- states ---- */
 
 static int add_state(struct worker *w, struct err *err) {
@@ -42,7 +48,7 @@ static int add_state(struct worker *w, struct err *err) {
       .loop = w->loop,
       .store = c->store,
       .worker = w,
-      .watch = &w->watch,
+      .watch = is_virtual(w) ? NULL : &w->watch,
       .fleet = c->fleet,
       .arm = c->arm,
       .sets = c->sets,
@@ -142,7 +148,7 @@ static void end_cpu(struct worker *w) {
 void worker_set_probing(struct worker *w, bool on) {
   if (!on)
     loop_timer_clear(w->loop, &w->window_timer);
-  if (w->probing == on)
+  if (w->probing == on || is_virtual(w)) /* nothing is late there */
     return;
   w->probing = on;
   recorder_set_probing(w->recorder, on);
@@ -175,10 +181,8 @@ static void on_window_timer(struct loop_timer *timer) {
   }
 }
 
-static void on_flush_timer(struct loop_timer *timer) {
-  struct worker *w = CONTAINER_OF(timer, struct worker, flush_timer);
-  recorder_flush(w->recorder);
-  loop_timer_set(w->loop, timer, loop_now(w->loop) + FLUSH_NS);
+static void on_flush(struct loop_chore *chore) {
+  recorder_flush(CONTAINER_OF(chore, struct worker, flush)->recorder);
 }
 
 /* ---- what virtual users tell ---- */
@@ -271,9 +275,12 @@ static void on_order(struct loop_post *post) {
       vu_cancel(w->special, SAMPLE_CANCELLED, "the run was interrupted");
     break;
   case WORKER_QUIT:
-    loop_timer_clear(w->loop, &w->flush_timer);
+    loop_chore_stop(&w->flush);
     loop_timer_clear(w->loop, &w->window_timer);
-    loop_stop(w->loop);
+    if (is_virtual(w))
+      loop_ready(w->loop, &w->leave); /* Lua is entered in phase three */
+    else
+      loop_stop(w->loop);
     break;
   case WORKER_ORDERS:
     break;
@@ -326,11 +333,11 @@ static uint32_t users_here(const struct worker *w) {
 
 static int set_up(struct worker *w) {
   const struct run_config *c = w->run->config;
-  w->loop = loop_new(&w->err);
+  w->loop = is_virtual(w) ? c->loop : loop_new(&w->err);
   if (!w->loop)
     return w->err.code;
   loop_set_precise(w->loop, c->precise);
-  loop_set_idle(w->loop, on_idle, w, QUIET_NS);
+  loop_set_idle(w->loop, on_idle, w, QUIET_NS); /* never called in virtual time */
   w->recorder = recorder_new(c->writer, w->index);
   uint32_t users = users_here(w);
   if (c->fleet && c->fleet->tokens) {
@@ -349,6 +356,8 @@ static int set_up(struct worker *w) {
   w->client = http_client_new(&options, &w->err);
   if (!w->client)
     return w->err.code;
+  if (c->transport)
+    http_client_use_transport(w->client, c->transport);
   watch_enter(&w->watch, WATCH_RESOLVING, 0, WATCH_NO_SESSION, NULL);
   int rc = find_targets(w, &w->err);
   watch_leave(&w->watch);
@@ -373,7 +382,21 @@ static void tear_down(struct worker *w) {
   w->tokens = NULL;
   recorder_delete(w->recorder);
   shared_free(&w->setup_result);
-  loop_delete(w->loop);
+  if (!is_virtual(w))
+    loop_delete(w->loop);
+}
+
+static void on_leave(struct loop_task *task) {
+  struct worker *w = CONTAINER_OF(task, struct worker, leave);
+  tear_down(w);
+  worker_send_event(w, WORKER_GONE);
+}
+
+static void start_here(struct worker *w) {
+  w->leave.run = on_leave;
+  w->err.code = set_up(w);
+  loop_chore_start(w->loop, &w->flush, on_flush, FLUSH_NS);
+  worker_send_event(w, WORKER_READY);
 }
 
 static void *run_thread(void *arg) {
@@ -384,7 +407,7 @@ static void *run_thread(void *arg) {
     worker_send_event(w, WORKER_GONE);
     return NULL;
   }
-  loop_timer_set(w->loop, &w->flush_timer, loop_now(w->loop) + FLUSH_NS);
+  loop_chore_start(w->loop, &w->flush, on_flush, FLUSH_NS);
   worker_send_event(w, WORKER_READY);
   loop_run(w->loop);
   tear_down(w);
@@ -398,10 +421,13 @@ int worker_start(struct worker *w, struct run *run, uint32_t index, struct err *
   *w = (struct worker){.run = run, .index = index};
   memcpy(w->events, events, sizeof events);
   sessions_init(w);
-  loop_timer_init(&w->flush_timer, on_flush_timer);
   loop_timer_init(&w->window_timer, on_window_timer);
   for (size_t i = 0; i < WORKER_ORDERS; i++)
     w->orders[i] = (struct worker_post){.post.run = on_order, .worker = w};
+  if (is_virtual(w)) {
+    start_here(w);
+    return 0;
+  }
   sigset_t all, before; /* signals are the main thread's business, also once this one is given up */
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -414,6 +440,7 @@ int worker_start(struct worker *w, struct run *run, uint32_t index, struct err *
 }
 
 void worker_join(struct worker *w) {
-  pthread_join(w->thread, NULL);
+  if (!is_virtual(w))
+    pthread_join(w->thread, NULL);
   vu_outcome_free(&w->outcome);
 }

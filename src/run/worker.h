@@ -62,7 +62,8 @@ struct worker {
   uint32_t index;
   pthread_t thread;
   struct watch watch; /* for run/rescue.c */
-  struct loop *loop;
+  struct loop *loop;      /* its own; in virtual time the run's, and no thread */
+  struct loop_task leave; /* in virtual time: what its thread would do at its end */
   const struct tokens *tokens;    /* NULL = the server's counts alone */
   struct tokens_encoder *encoder; /* of them; NULL with them */
   struct http_client *client;
@@ -87,7 +88,8 @@ struct worker {
   uint64_t n_ids;       /* of requests, so far (requestid.h) */
   struct vu *special;   /* setup or teardown while it runs */
   /* accuracy */
-  struct loop_timer flush_timer, window_timer;
+  struct loop_chore flush;
+  struct loop_timer window_timer;
   uint64_t cpu_mark_ns, wall_mark_ns;
   bool probing, cpu_open;
   uint64_t seen_errors[64]; /* hashes of script errors already logged */

@@ -270,15 +270,10 @@ enum delivery_state delivery_finish(struct delivery *d) {
 /* Half of the body under a head that promises all of it, then the end of the connection. */
 static void send_half(struct delivery *d, int status, const char *headers, const void *body,
                       size_t len) {
-  struct buf b;
-  buf_init(&b, BUF_MAX_OWN);
-  buf_printf(&b, "HTTP/1.1 %d OK\r\n%sContent-Length: %zu\r\n\r\n", status, headers, len);
-  buf_put(&b, body, len / 2);
+  struct httpd_request *req = d->req;
   note(d, len / 2, TRUTH_BODY, 1);
-  httpd_raw(d->req, b.data, b.len);
-  buf_free(&b);
-  d->end = DELIVERY_END_CLOSE;
-  over(d);
+  delivery_lost(d);
+  httpd_half(req, status, headers, body, len, len / 2);
 }
 
 static void send_reply(struct delivery *d, int status, const char *headers, const void *body,

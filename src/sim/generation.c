@@ -325,6 +325,8 @@ static void start(struct generation *x) {
     refuse(x, &e);
     return;
   }
+  if (h->watch)
+    h->watch->accepted(h->watch->user, x->delivery.req, &x->gen);
   begin_reply(x);
   gentruth_arrived(x);
   if (x->gen.stream) {

@@ -10,10 +10,8 @@
 
 #define FLUSH_NS (100 * NS_PER_MS)
 
-static void on_flush(struct loop_timer *timer) {
-  struct simfleet *f = CONTAINER_OF(timer, struct simfleet, flush_timer);
-  truth_flush(f->truth);
-  loop_timer_set(f->loop, &f->flush_timer, loop_now(f->loop) + FLUSH_NS);
+static void on_flush(struct loop_chore *chore) {
+  truth_flush(CONTAINER_OF(chore, struct simfleet, flush)->truth);
 }
 
 /* Who answers to a remote_engine_id, and still runs. */
@@ -34,6 +32,8 @@ static int start_hosts(struct simfleet *f, const struct simfleet_options *o, str
     char id[24];
     snprintf(id, sizeof id, "r%zu", i);
     struct simhost_options host = {
+        .in_memory = o->in_memory,
+        .watch = o->watch,
         .id = id,
         .host = o->host,
         .port = o->port ? o->port + (int)i : 0,
@@ -86,7 +86,6 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
                                .reasoning_tokens = f->config.reasoning_tokens,
                                .tools = f->config.tools,
                                .seed = o->seed};
-  loop_timer_init(&f->flush_timer, on_flush);
   f->model.loop = loop;
   int rc = genmodel_open(&f->model, &o->text, err);
   if (!rc && o->truth) {
@@ -97,14 +96,14 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
     rc = zmqsock_hub_new(2 * o->n_replicas + 1, &f->hub, err);
   if (!rc)
     rc = start_hosts(f, o, err);
-  if (!rc)
+  if (!rc && !o->in_memory)
     rc = admin_start(f, o->admin_port, &f->admin, err);
   if (rc) {
     simfleet_stop(f);
     return rc;
   }
   if (f->truth)
-    loop_timer_set(loop, &f->flush_timer, loop_now(loop) + FLUSH_NS);
+    loop_chore_start(loop, &f->flush, on_flush, FLUSH_NS);
   *out = f;
   return 0;
 }
@@ -113,7 +112,7 @@ int simfleet_stop(struct simfleet *f) {
   admin_stop(f->admin);
   for (size_t i = 0; i < f->n_hosts; i++)
     simhost_stop(f->hosts[i]);
-  loop_timer_clear(f->loop, &f->flush_timer);
+  loop_chore_stop(&f->flush);
   int rc = truth_close(f->truth);
   zmqsock_hub_delete(f->hub);
   genmodel_close(&f->model);
@@ -194,9 +193,11 @@ struct value simfleet_describe(const struct simfleet *f) {
     if (f->hosts[i]->kv)
       describe_events(f->hosts[i]->kv, r);
   }
-  struct value *admin = value_set(&v, "admin", value_object());
-  value_set(admin, "url", value_cstring(admin_url(f->admin)));
-  value_set(admin, "token", value_cstring(admin_token(f->admin)));
+  if (f->admin) {
+    struct value *admin = value_set(&v, "admin", value_object());
+    value_set(admin, "url", value_cstring(admin_url(f->admin)));
+    value_set(admin, "token", value_cstring(admin_token(f->admin)));
+  }
   value_set(&v, "model", value_cstring(f->model.name));
   value_set(&v, "profile", value_cstring(f->config.time.name));
   value_set(&v, "face", value_cstring(face_get(f->face)->name));

@@ -25,6 +25,8 @@ struct simfleet_options {
   uint64_t seed;
   enum face_kind face;
   struct simhost_flags flags;
+  bool in_memory; /* no ports and no admin API: requests come by simhost_take */
+  const struct simhost_watch *watch; /* borrowed; NULL */
 };
 
 struct simfleet {
@@ -39,7 +41,7 @@ struct simfleet {
   struct truth *truth;
   struct tierstore *shared; /* storage of all replicas; NULL without */
   struct zmqsock_hub *hub;  /* of their KV events; NULL without */
-  struct loop_timer flush_timer;
+  struct loop_chore flush;
   struct admin *admin;
 };
 

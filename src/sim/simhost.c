@@ -10,8 +10,7 @@
 #include "sim/generation.h"
 #include "sim/transfer.h"
 
-static void on_request(void *user, struct httpd_request *req) {
-  struct simhost *h = user;
+void simhost_take(struct simhost *h, struct httpd_request *req) {
   const char *path = httpd_path(req);
   bool post = strcmp(httpd_method(req), "POST") == 0;
   if (post && strcmp(path, "/v1/chat/completions") == 0)
@@ -22,6 +21,10 @@ static void on_request(void *user, struct httpd_request *req) {
     generation_begin(h, req, GEN_RESPONSES);
   else
     endpoints_answer(h, req);
+}
+
+static void on_request(void *user, struct httpd_request *req) {
+  simhost_take(user, req);
 }
 
 /* ---- the step loop ---- */
@@ -110,6 +113,7 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
   h->flags = o->flags;
   h->face = o->face;
   h->responses.off = o->flags.no_store;
+  h->watch = o->watch;
   transfer_init(h, o->find, o->user);
   h->peer = o->peer;
   h->peer_user = o->user;
@@ -128,11 +132,16 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
                            o->face == FACE_SGLANG ? METERS_SGLANG : METERS_VLLM, wall_s, err);
   struct httpd_options server = {
       .host = o->host, .port = o->port, .on_request = on_request, .user = h};
-  int rc = h->replica ? httpd_listen(loop, &server, &h->server, err) : err->code;
+  int rc = h->replica ? 0 : err->code;
+  if (!rc && !o->in_memory)
+    rc = httpd_listen(loop, &server, &h->server, err);
   if (!rc) {
-    set_url(h, o->host ? o->host : "127.0.0.1");
+    if (o->in_memory)
+      snprintf(h->url, sizeof h->url, "http://%s.simulated", h->id);
+    else
+      set_url(h, o->host ? o->host : "127.0.0.1");
     rc = start_events(h, o, err);
-    if (rc)
+    if (rc && h->server)
       httpd_close(h->server);
   }
   if (rc) {
@@ -148,7 +157,8 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
 }
 
 void simhost_stop(struct simhost *h) {
-  httpd_close(h->server); /* ends every generation request, but those of a step under way */
+  if (h->server)
+    httpd_close(h->server); /* ends every generation request, but those of a step under way */
   loop_timer_clear(h->loop, &h->step_timer);
   if (replica_in_step(h->replica))
     replica_end(h->replica, loop_now(h->loop));
@@ -170,7 +180,8 @@ void simhost_stop(struct simhost *h) {
 
 static int open_port(struct simhost *h, struct err *err) {
   loop_timer_clear(h->loop, &h->refuse_timer);
-  return httpd_resume(h->server, err);
+  h->refusing = false;
+  return h->server ? httpd_resume(h->server, err) : 0;
 }
 
 static void on_refuse_over(struct loop_timer *timer) {
@@ -184,7 +195,9 @@ void simhost_add_fault(struct simhost *h, const struct fault *f) {
   faults_add(&h->faults, f);
   if (f->kind != FAULT_REFUSE)
     return;
-  httpd_pause(h->server);
+  h->refusing = true;
+  if (h->server)
+    httpd_pause(h->server);
   if (f->for_ns)
     loop_timer_set(h->loop, &h->refuse_timer, loop_now(h->loop) + f->for_ns);
 }

@@ -51,7 +51,9 @@ struct simhost {
   const struct genmodel *model;
   struct truth *truth; /* NULL = no log */
   struct replica *replica;
-  struct httpd *server;
+  struct httpd *server; /* NULL in memory */
+  bool refusing;        /* in memory: the port would be closed */
+  const struct simhost_watch *watch;
   struct faults faults;
   uint64_t n_requests;  /* generation requests so far: the next one's number */
   uint64_t n_others;    /* of the other endpoints */
@@ -78,7 +80,16 @@ struct simhost {
   struct loop_task step_task;
 };
 
+/* Who is told of generation requests: a dry run. */
+struct simhost_watch {
+  /* It was read and is about to go to the engine. */
+  void (*accepted)(void *user, struct httpd_request *req, const struct genrequest *gen);
+  void *user;
+};
+
 struct simhost_options {
+  bool in_memory; /* no port: requests come by simhost_take, the URL is http://ID.simulated */
+  const struct simhost_watch *watch; /* borrowed; NULL */
   const char *id;
   const char *host; /* address; NULL = 127.0.0.1 */
   int port;
@@ -102,6 +113,9 @@ NODISCARD int simhost_start(struct loop *loop, const struct simhost_options *opt
                             struct simhost **out, struct err *err);
 /* Closes the port and every connection; requests under way end as aborted, in the truth log too. */
 void simhost_stop(struct simhost *h);
+
+/* A request has arrived; it is answered as any other. */
+void simhost_take(struct simhost *h, struct httpd_request *req);
 
 /* Adds a fault, or removes all; `refuse` closes the port at once and opens it again. */
 void simhost_add_fault(struct simhost *h, const struct fault *f);
