@@ -6,7 +6,6 @@
 #include <string.h>
 #include <zmq.h>
 
-#include "base/blob.h"
 #include "base/mem.h"
 #include "io/loop.h"
 
@@ -170,21 +169,12 @@ void zmqsock_close(struct zmqsock *s) {
 
 /* ---- sending ---- */
 
-static void unref(void *data, void *hint) {
-  (void)data;
-  blob_unref(hint); /* in libzmq's thread */
-}
-
 static void make(zmq_msg_t *msg, const struct zmqsock_part *part) {
-  int rc;
-  if (part->blob) {
-    rc = zmq_msg_init_data(msg, part->blob->data, part->blob->len, unref, blob_ref(part->blob));
-  } else {
-    rc = zmq_msg_init_size(msg, part->len);
-    if (rc == 0 && part->len)
-      memcpy(zmq_msg_data(msg), part->data, part->len);
-  }
+  int rc = zmq_msg_init_size(msg, part->len);
   assert(rc == 0); /* memory ran out, and libzmq has no other word for it */
+  (void)rc;
+  if (part->len)
+    memcpy(zmq_msg_data(msg), part->data, part->len);
 }
 
 int zmqsock_send(struct zmqsock *s, const struct zmqsock_part *parts, size_t n) {

@@ -12,7 +12,6 @@
 #include "base/err.h"
 
 struct loop;
-struct blob;
 
 /* ---- libzmq's context: one for the sockets of a fleet ---- */
 
@@ -49,11 +48,10 @@ const char *zmqsock_endpoint(const struct zmqsock *s);
  */
 void zmqsock_close(struct zmqsock *s);
 
-/* A frame to send: bytes that are copied, or a blob that is referred to. */
+/* A frame to send. It is copied: bytes that libzmq's thread referred to would be shared with it. */
 struct zmqsock_part {
   const void *data;
   size_t len;
-  struct blob *blob;
 };
 /* All frames of one message, or none. To a ROUTER's peer, whose name is the first frame: ERR_LIMIT
  * when it has no room now (`ready` tells of room; it can miss it, so ask again in a while),

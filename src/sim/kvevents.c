@@ -100,7 +100,7 @@ static void leave(struct kvevents *k, const struct late *m) {
   kvwire_put_sequence(number, m->number);
   struct zmqsock_part parts[] = {{.data = k->topic.data, .len = k->topic.len},
                                  {.data = number, .len = sizeof number},
-                                 {.blob = m->batch}};
+                                 {.data = m->batch->data, .len = m->batch->len}};
   if (!m->lost && k->pub) {
     int rc = zmqsock_send(k->pub, parts, ARRAY_LEN(parts));
     assert(rc == 0); /* PUB */

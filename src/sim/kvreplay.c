@@ -89,7 +89,7 @@ static int send_to(struct kvreplay *r, const struct pending *p, uint64_t sequenc
   struct zmqsock_part parts[] = {{.data = p->id, .len = p->id_len},
                                  {.data = "", .len = 0},
                                  {.data = number, .len = sizeof number},
-                                 {.data = "", .len = 0, .blob = batch}};
+                                 {.data = batch ? batch->data : "", .len = batch ? batch->len : 0}};
   return zmqsock_send(r->sock, parts, ARRAY_LEN(parts));
 }
 
