@@ -21,6 +21,7 @@ static cmd_fn show_help, show_version;
 
 static const struct command commands[] = {
     {"run", cmd_run, "run a scenario and write the report"},
+    {"dry", cmd_dry, "the same in virtual time: an hour of load in seconds, all simulated"},
     {"sim", cmd_sim, "serve the built-in simulated fleet"},
     {"doctor", cmd_doctor, "check every server of a fleet, and say how to mend it"},
     {"list", cmd_list, "the scenarios in reach"},

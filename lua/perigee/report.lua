@@ -11,6 +11,7 @@ local num, text, object, clean = words.num, words.text, words.object, words.clea
 local cut, wrap, escape, code = draw.cut, draw.wrap, draw.escape, draw.code
 
 local SIMULATED = "the fleet is perigee's own; its times are a model's, not a GPU's."
+local VIRTUAL = "a dry run in virtual time, without sockets: " .. SIMULATED
 
 -- ---- terminal ----
 
@@ -58,7 +59,7 @@ function report.terminal(run, summary, options)
     add_verdict()
   end
   if data.simulated(run, summary) then
-    for i, line in ipairs(wrap(SIMULATED, width - 11)) do
+    for i, line in ipairs(wrap(run.virtual_time and VIRTUAL or SIMULATED, width - 11)) do
       screen:add((i == 1 and screen:paint("Simulated:", "warn") or (" "):rep(10)) .. " " .. line)
     end
   end
@@ -191,7 +192,7 @@ function report.markdown(run, summary)
     add_verdict()
   end
   if data.simulated(run, summary) then
-    add("> **Simulated:** " .. SIMULATED)
+    add("> **Simulated:** " .. (run.virtual_time and VIRTUAL or SIMULATED))
     add()
   end
   if text(run.started) then

@@ -257,6 +257,12 @@ static MAY_RAISE void read_url(lua_State *L, struct http_op *op, const char *url
   const char *origin = lua_pushlstring(L, url, host ? (size_t)(path - url) : strlen(url));
   const struct http_target_options options = {.url = origin};
   struct err err;
+  const char *dot = host ? memmem(origin, strlen(origin), ".simulated", 10) : NULL;
+  if (loop_is_virtual(w->loop) && !(dot && !dot[10]))
+    bind_raise(L,
+               "%s: %s cannot be reached in a dry run, which has no sockets: url can be that of a "
+               "replica of vu.fleet; `perigee run` sends this request",
+               what, origin);
   if (http_client_target(w->client, &options, &op->request.target, &err))
     bind_raise(L, "%s: %s", what, err.text);
   lua_pop(L, 1);
@@ -453,9 +459,11 @@ static MAY_RAISE void fill_sample(lua_State *L, struct http_op *op, const char *
   s->prompt_tokens_local = count_option(L, op, O_PROMPT_TOKENS, 0, SAMPLE_ABSENT, what);
   s->asked_tokens = count_option(L, op, O_ASKED_TOKENS, 1, SAMPLE_ABSENT, what);
   s->survived_tokens = count_option(L, op, O_SURVIVED_TOKENS, 0, SAMPLE_ABSENT, what);
-  s->render_ns = count_option(L, op, O_RENDER_NS, 0, SAMPLE_ABSENT, what);
-  s->tokenize_ns = count_option(L, op, O_TOKENIZE_NS, 0, SAMPLE_ABSENT, what);
-  s->hash_ns = count_option(L, op, O_HASH_NS, 0, SAMPLE_ABSENT, what);
+  if (!loop_is_virtual(o->loop)) { /* there the client's own work takes no time */
+    s->render_ns = count_option(L, op, O_RENDER_NS, 0, SAMPLE_ABSENT, what);
+    s->tokenize_ns = count_option(L, op, O_TOKENIZE_NS, 0, SAMPLE_ABSENT, what);
+    s->hash_ns = count_option(L, op, O_HASH_NS, 0, SAMPLE_ABSENT, what);
+  }
   const char *policy = string_option(L, op, O_POLICY, what);
   if (policy && strlen(policy) > METRICS_NAME_MAX)
     bind_raise(L, "%s: the policy's name has %d bytes, at most %d are kept", what,

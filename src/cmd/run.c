@@ -22,8 +22,8 @@ static const int late_signals[] = {SIGINT, SIGTERM, SIGHUP};
 #define FLEET_ENDED "the built-in fleet failed or ended before the run did (it %s)"
 #define LAST_SECONDS 120 /* for the report of a run that lost a worker */
 
-static int usage(const struct err *err) {
-  return cmd_fail("run", EXIT_USAGE, err);
+static int usage(const struct runjob *job, const struct err *err) {
+  return cmd_fail(job->command->name, EXIT_USAGE, err);
 }
 
 /* print and vu:log of a script: on the terminal, and kept in log.txt. Any thread. */
@@ -86,10 +86,10 @@ static int load_plan(struct runjob *job, struct err *err) {
   if (patience_call(do_load_plan, &l, limit_ns, 0))
     return l.rc;
   fprintf(stderr,
-          "perigee run: %s has not been read after %.1f s of CPU time: it is in a function that "
+          "perigee %s: %s has not been read after %.1f s of CPU time: it is in a function that "
           "cannot be stopped from outside (a library's, string.find on a hard pattern, table.move "
           "without an end, a tokenizer on a very long text)\n",
-          job->script, (double)limit_ns / 1e9);
+          job->command->name, job->script, (double)limit_ns / 1e9);
   _exit(job->options.exit_codes ? verdict_bisect(EXIT_USAGE) : EXIT_USAGE);
 }
 
@@ -141,8 +141,9 @@ static int find_fleet(struct runjob *job, struct err *err) {
     return rc;
   const struct run_options *o = &job->options;
   job->fleet.verify = o->verify;
-  bool own = job->fleet.n_replicas || job->fleet.gateway, given = own || o->sim.replicas;
-  if (own || (job->plan.n_targets && !job->sim_asked))
+  bool own = job->fleet.n_replicas || job->fleet.gateway;
+  bool given = own || o->sim.replicas || job->is_dry;
+  if (own || (job->plan.n_targets && !job->sim_asked && !job->is_dry))
     rc = sweep_check_servers(&job->sweep,
                              !own                  ? "the plan's target"
                              : o->fleet.fleet_file ? "--fleet"
@@ -199,6 +200,10 @@ static int check_verify(const struct fleet *f, struct err *err) {
 
 static int start_sim(struct runjob *job, struct err *err) {
   const struct run_options *o = &job->options;
+  if (job->is_dry) {
+    job->own_fleet = true;
+    return dryfleet_start(&job->dry, &o->sim, RUN_SIM_REPLICAS, o->seed, &job->fleet, err);
+  }
   int rc = simchild_start_fleet(&job->sim, &o->sim, RUN_SIM_REPLICAS, o->seed, &job->fleet, err);
   job->has_sim = job->own_fleet = job->sim.pid != 0;
   return rc;
@@ -246,7 +251,7 @@ static int open_results(struct runjob *job, struct err *err) {
 /* Besides drawing, keeps an eye on the wall clock: a step makes the run invalid. */
 static void on_progress(void *user, const struct run_snapshot *s) {
   struct runjob *job = user;
-  int64_t step = clock_realtime_offset_ns() - job->clock_offset_ns;
+  int64_t step = job->is_dry ? 0 : clock_realtime_offset_ns() - job->clock_offset_ns;
   if (step < 0)
     step = -step;
   if (step > job->clock_step_ns)
@@ -364,9 +369,16 @@ static int execute(struct runjob *job, struct err *err) {
                               .progress = on_progress,
                               .progress_user = job,
                               .broken = on_broken};
+  if (job->is_dry) {
+    config.loop = job->dry.loop;
+    config.transport = drynet_transport(job->dry.net);
+    config.no_kernel_stamps = true;
+  }
   job->clock_offset_ns = clock_realtime_offset_ns();
+  uint64_t began_ns = clock_ns();
   log_set_printer(live_print, &job->live);
   int rc = run_start(&config, &job->result, err);
+  job->dry_wall_ns = clock_ns() - began_ns;
   keep_signals_off();
   log_set_printer(NULL, NULL);
   live_end(&job->live);
@@ -383,6 +395,12 @@ static int execute(struct runjob *job, struct err *err) {
       log_error("%s", write_err.text);
     else
       snprintf(job->run_error, sizeof job->run_error, "%s", write_err.text);
+  }
+  if (job->is_dry) {
+    drynet_get_totals(job->dry.net, &job->dry_totals);
+    if (dryfleet_stop(&job->dry) && !job->run_error[0])
+      snprintf(job->run_error, sizeof job->run_error,
+               "the truth log is not whole (the reason is above)");
   }
   if (job->has_sim) {
     char how[80];
@@ -411,7 +429,7 @@ static void warn_of_descriptors(const struct runjob *job, size_t others) {
 
 static int drive_sweep(struct runjob *job) {
   struct value info = runinfo_value(job);
-  const struct sweep_job sweep = {.command = "run",
+  const struct sweep_job sweep = {.command = job->command->name,
                                   .argc = job->argc,
                                   .argv = job->argv,
                                   .script = job->script,
@@ -431,13 +449,13 @@ static int drive_sweep(struct runjob *job) {
 static int prepare(struct runjob *job, struct err *err) {
   uint32_t workers = job->options.workers ? (uint32_t)job->options.workers : run_default_workers();
   if (cmd_need_descriptors(DESCRIPTORS_TO_READ, "reading a script", err) || http_global_init(err))
-    return cmd_fail("run", 1, err);
+    return cmd_fail(job->command->name, 1, err);
   cmd_end_on_signals(); /* until the load takes them over */
   if (read_script(job, err) || run_options_limits(&job->options, &job->limits, err) ||
       find_fleet(job, err))
-    return usage(err);
+    return usage(job, err);
   if (job->options.plan)
-    return runinfo_print_plan(job, err) ? usage(err) : 0;
+    return runinfo_print_plan(job, err) ? usage(job, err) : 0;
   if (job->sweep.grid.n_axes && !job->sweep.point)
     return drive_sweep(job);
   bool own = !job->fleet.n_replicas && !job->fleet.gateway;
@@ -446,18 +464,20 @@ static int prepare(struct runjob *job, struct err *err) {
       (size_t)(job->options.sim.replicas ? job->options.sim.replicas : RUN_SIM_REPLICAS) + 64;
   if (own && fleet_need > need) /* the built-in fleet has a process and a limit of its own */
     need = fleet_need;
-  if (cmd_need_descriptors(need, "this run", err))
-    return cmd_fail("run", 1, err);
-  warn_of_descriptors(job, need);
+  if (!job->is_dry) {
+    if (cmd_need_descriptors(need, "this run", err))
+      return cmd_fail(job->command->name, 1, err);
+    warn_of_descriptors(job, need);
+  }
   int rc = own ? start_sim(job, err) : 0;
   if (rc)
-    return cmd_fail("run", rc == ERR_INVALID ? EXIT_USAGE : 1, err);
+    return cmd_fail(job->command->name, rc == ERR_INVALID ? EXIT_USAGE : 1, err);
   if (!own && !job->options.no_preflight && probe_fleet(&job->fleet, err))
-    return cmd_fail("run", 1, err);
+    return cmd_fail(job->command->name, 1, err);
   if (check_verify(&job->fleet, err))
-    return cmd_fail("run", EXIT_USAGE, err);
+    return cmd_fail(job->command->name, EXIT_USAGE, err);
   if (fleet_load_tokens(&job->fleet, err) || runparity_check(job, err) || open_results(job, err))
-    return cmd_fail("run", 1, err);
+    return cmd_fail(job->command->name, 1, err);
   return -1;
 }
 
@@ -465,6 +485,7 @@ static void clean(struct runjob *job) {
   char how[80];
   if (job->has_sim)
     simchild_stop(&job->sim, how, sizeof how);
+  dryfleet_stop(&job->dry);
   run_result_free(&job->result);
   writer_delete(job->writer);
   log_set_sink(-1);
@@ -484,14 +505,18 @@ static void clean(struct runjob *job) {
   sweep_free(&job->sweep);
   value_free(&job->parity);
   fleet_free(&job->fleet);
-  options_free(&run_command, &job->options, &job->args);
+  options_free(job->command, &job->options, &job->args);
 }
 
-static int run(int argc, char **argv) {
+static int run(int argc, char **argv, bool dry) {
   struct err err = {0};
-  struct runjob job = {.argc = argc, .argv = argv, .log_fd = -1};
-  int rc = run_options_parse(argc, argv, &job.options, &job.args, &err);
-  int status = rc < 0 ? usage(&err) : 0;
+  struct runjob job = {.command = dry ? &dry_command : &run_command,
+                       .is_dry = dry,
+                       .argc = argc,
+                       .argv = argv,
+                       .log_fd = -1};
+  int rc = (dry ? dry_options_parse : run_options_parse)(argc, argv, &job.options, &job.args, &err);
+  int status = rc < 0 ? usage(&job, &err) : 0;
   if (rc == 0) {
     job.script = job.args.items[0];
     log_set_level(job.options.verbose ? LOG_INFO : LOG_WARN);
@@ -501,7 +526,7 @@ static int run(int argc, char **argv) {
     status = prepare(&job, &err);
     if (status < 0) {
       if (execute(&job, &err))
-        status = cmd_fail("run", 1, &err);
+        status = cmd_fail(job.command->name, 1, &err);
       else
         status = runend_finish(&job);
     }
@@ -513,7 +538,11 @@ static int run(int argc, char **argv) {
 }
 
 /* The one way out: whatever ended the command is mapped here. */
-int cmd_run(int argc, char **argv) {
-  int status = cmd_flush(run(argc, argv));
+int runjob_main(int argc, char **argv, bool dry) {
+  int status = cmd_flush(run(argc, argv, dry));
   return run_options_bisect(argc, argv) ? verdict_bisect(status) : status;
+}
+
+int cmd_run(int argc, char **argv) {
+  return runjob_main(argc, argv, false);
 }

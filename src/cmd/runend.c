@@ -36,6 +36,7 @@ static struct value build_summary(struct runjob *job) {
                  .parity = job->parity.kind == VALUE_ARRAY ? &job->parity : NULL,
                  .parity_missing = job->parity_missing,
                  .clock_step_ns = job->clock_step_ns,
+                 .virtual_time = job->is_dry,
                  .descriptor_hits = job->result.client.descriptor_limit_hits,
                  .gateway = job->fleet.gateway != NULL,
                  .expectations = job->plan.n_expect,
@@ -266,6 +267,8 @@ int runend_finish(struct runjob *job) {
   struct err err = {0};
   check_folder(job);
   struct value summary = build_summary(job);
+  if (job->is_dry)
+    dry_set_summary(job, &summary);
   judge_functions(job, &summary);
   int status = decide(job, &summary);
   struct value info = runinfo_value(job);
@@ -273,21 +276,23 @@ int runend_finish(struct runjob *job) {
   printable_make(job->run_error, strlen(job->run_error));
   /* The report says it first; where that goes elsewhere, stderr does. */
   if (job->run_error[0] && (job->options.json || !isatty(STDOUT_FILENO)))
-    fprintf(stderr, "perigee run: %s\n", job->run_error);
+    fprintf(stderr, "perigee %s: %s\n", job->command->name, job->run_error);
   rundir_release(&job->dir);
   if (write_files(job, &info, &summary, &file_err)) {
     fprintf(stderr,
-            "perigee run: %s\nperigee run: %s is not complete; standard output has the figures\n",
-            file_err.text, job->dir.path);
+            "perigee %s: %s\nperigee %s: %s is not complete; standard output has the figures\n",
+            job->command->name, file_err.text, job->command->name, job->dir.path);
     if (!job->run_error[0]) { /* the status says it too, and so does what is printed */
       snprintf(job->run_error, sizeof job->run_error, "%s", file_err.text);
       status = decide(job, &summary);
     }
   }
   if (print_report(job, &info, &summary, &err)) {
-    fprintf(stderr, "perigee run: the report cannot be made: %s\n", err.text);
+    fprintf(stderr, "perigee %s: the report cannot be made: %s\n", job->command->name, err.text);
     status = status ? status : 1;
   }
+  if (job->is_dry && !job->options.json)
+    dry_print(job, &summary);
   value_free(&info);
   value_free(&summary);
   return status;

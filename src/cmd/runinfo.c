@@ -187,7 +187,7 @@ static struct value banner(const struct runjob *job) {
 static struct value command_line(const struct runjob *job) {
   struct value list = value_array();
   value_push(&list, value_cstring("perigee"));
-  value_push(&list, value_cstring("run"));
+  value_push(&list, value_cstring(job->command->name));
   bool mask_next = false, proxy_next = false;
   for (int i = 0; i < job->argc; i++) {
     const char *a = job->argv[i];
@@ -318,6 +318,7 @@ struct value runinfo_value(const struct runjob *job) {
   set_text(&v, "name", job->plan.name);
   set_text(&v, "description", job->plan.description);
   value_set(&v, "simulated", value_bool(job->fleet.simulated));
+  value_set(&v, "virtual_time", value_bool(job->is_dry));
   value_set(&v, "interrupted", value_bool(job->result.interrupted));
   set_text(&v, "started", started);
   value_set(&v, "duration_s", value_double((double)job->result.ended_ns / (double)NS_PER_S));

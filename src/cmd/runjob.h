@@ -7,6 +7,7 @@
 #define CMD_RUNJOB_H
 
 #include "bind/plan.h"
+#include "cmd/dryfleet.h"
 #include "cmd/live.h"
 #include "cmd/runopts.h"
 #include "cmd/simchild.h"
@@ -20,6 +21,8 @@
 #define RUNJOB_GRACE_NS (5 * NS_PER_S) /* beyond --runaway: the script outside of the run */
 
 struct runjob {
+  const struct options_command *command; /* run_command or dry_command */
+  bool is_dry;
   struct run_options options;
   struct options_list args; /* args.items[0]: the script */
   int argc;
@@ -42,6 +45,7 @@ struct runjob {
   struct fleet fleet;
   struct simchild sim;
   bool sim_asked;             /* --sim: instead of the plan's target */
+  struct dryfleet dry; /* of a dry run, instead */
   bool has_sim, own_fleet;    /* the child runs; the fleet is (or was) it */
   struct value parity;        /* paritycheck.h: what was compared before the load; null: nothing */
   const char *parity_missing; /* and why not; NULL */
@@ -51,12 +55,28 @@ struct runjob {
   struct writer *writer;
   struct live_line live;
   struct run_result result;
+  struct drynet_totals dry_totals;
+  uint64_t dry_wall_ns; /* what the load took */
   bool has_lost; /* a call that did not come back still runs: nothing of its may be freed */
   bool ran;      /* run_start returned 0 */
   int64_t clock_offset_ns, clock_step_ns;
   uint64_t started_wall_ns;
   char run_error[1024]; /* what makes the run fail although it took place; "" = nothing */
 };
+
+/* ---- run.c ---- */
+/* The whole command: `perigee run`, or `perigee dry`. Returns the exit status. */
+int runjob_main(int argc, char **argv, bool dry);
+
+/* ---- dry.c ---- */
+extern const struct options_command dry_command;
+/* As run_options_parse; free with options_free(&dry_command, …). */
+NODISCARD int dry_options_parse(int argc, char **argv, struct run_options *o,
+                                struct options_list *args, struct err *err);
+/* Fields virtual_time and dry of the summary. */
+void dry_set_summary(const struct runjob *job, struct value *summary);
+/* What stands behind the report. */
+void dry_print(const struct runjob *job, const struct value *summary);
 
 /* ---- runinfo.c ---- */
 /* run.json; the caller frees. */

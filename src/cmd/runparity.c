@@ -47,7 +47,9 @@ static const struct value *first_differing(const struct value *list) {
 }
 
 int runparity_check(struct runjob *job, struct err *err) {
-  if (!job->fleet.tokens)
+  if (job->is_dry)
+    job->parity_missing = "virtual time: the fleet tokenizes in this process, with the same files";
+  else if (!job->fleet.tokens)
     job->parity_missing = "no tokenizer is named (--tokenizer)";
   else if (job->options.no_preflight)
     job->parity_missing = "--no-preflight";

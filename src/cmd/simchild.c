@@ -142,8 +142,7 @@ static void push_each(struct options_list *list, const char *name,
     push(list, name), push(list, items->items[i]);
 }
 
-/* The present of the built-in fleet, which both sides then have. */
-static void set_now(struct fleet *f) {
+void simchild_set_now(struct fleet *f) {
   char text[32];
   struct tm local;
   time_t seconds = (time_t)(clock_wall_ns() / NS_PER_S);
@@ -160,7 +159,7 @@ int simchild_start_fleet(struct simchild *child, const struct simopts *wish, int
   char count[24], seed_text[24];
   snprintf(count, sizeof count, "%lld", (long long)(wish->replicas ? wish->replicas : replicas));
   snprintf(seed_text, sizeof seed_text, "%lld", (long long)seed);
-  set_now(fleet);
+  simchild_set_now(fleet);
   const struct {
     const char *name, *value;
   } words[] = {{"--replicas", count},        {"--seed", seed_text},

@@ -30,6 +30,9 @@ NODISCARD int simchild_start_fleet(struct simchild *child, const struct simopts 
                                    int64_t replicas, int64_t seed, struct fleet *fleet,
                                    struct err *err);
 
+/* The present of the built-in fleet, which both sides then have: now, unless it is given. */
+void simchild_set_now(struct fleet *f);
+
 /* Whether it has ended by itself; *how (80 bytes) is how. It is not waited for. */
 bool simchild_has_ended(const struct simchild *child, char *how, size_t how_size);
 

@@ -59,6 +59,7 @@ struct checks_input {
   uint64_t descriptor_hits; /* times a descriptor or a port could not be had */
   bool gateway;             /* requests went to a gateway, which chooses the replica */
   size_t expectations;      /* of the plan; without any the number of sessions is not judged */
+  bool virtual_time;        /* a dry run: what a client can be late with does not apply */
   bool interrupted;         /* by a signal, which cut off what was going on */
   uint32_t lost_workers;    /* given up; with the sessions that ran on them */
   uint64_t lost_sessions;

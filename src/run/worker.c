@@ -148,7 +148,7 @@ static void end_cpu(struct worker *w) {
 void worker_set_probing(struct worker *w, bool on) {
   if (!on)
     loop_timer_clear(w->loop, &w->window_timer);
-  if (w->probing == on || is_virtual(w)) /* nothing is late there */
+  if (w->probing == on)
     return;
   w->probing = on;
   recorder_set_probing(w->recorder, on);
@@ -221,7 +221,8 @@ static void start_load(struct worker *w) {
                          end == SCHEDULE_NEVER ? 0 : run->load_start_ns + end);
   for (size_t i = 0; i < w->n_states && run->setup->kind != SHARED_NULL; i++)
     w->states[i]->setup = run->setup;
-  loop_timer_set(w->loop, &w->window_timer, run->load_start_ns + start);
+  if (!is_virtual(w)) /* it is for probing alone */
+    loop_timer_set(w->loop, &w->window_timer, run->load_start_ns + start);
   sessions_start(w);
 }
 

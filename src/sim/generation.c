@@ -36,11 +36,20 @@ static bool in_engine(const struct generation *x) {
   return false;
 }
 
+static void tell_generated(const struct generation *x) {
+  const struct simhost_watch *watch = x->host->watch;
+  for (uint32_t i = 0; watch && i < x->n_parts; i++) {
+    const struct engine_request *r = &x->parts[i].seq.engine;
+    watch->generated(watch->user, r->tokens, r->num_tokens, r->salt);
+  }
+}
+
 /* Frees it once neither the engine nor the client has anything to do with it. */
 static void settle(struct generation *x) {
   if (x->held || in_engine(x) || x->delivery.state != DELIVERY_OVER)
     return;
   gentruth_log(x);
+  tell_generated(x);
   struct simhost *h = x->host;
   if (x->next)
     x->next->prev = x->prev;

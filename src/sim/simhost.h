@@ -84,6 +84,8 @@ struct simhost {
 struct simhost_watch {
   /* It was read and is about to go to the engine. */
   void (*accepted)(void *user, struct httpd_request *req, const struct genrequest *gen);
+  /* A choice has ended: its prompt and what was generated of its answer. */
+  void (*generated)(void *user, const uint32_t *tokens, uint32_t n, const char *salt);
   void *user;
 };
 
