@@ -80,13 +80,15 @@ const struct options_command dry_command = {
         "before by anybody) beside the one that was reached, and how fast the time went.\n"
         "\n"
         "The folder has the files of a run (samples.jsonl, summary.json, run.json, report.md).\n"
-        "Checks of the client (lags, CPU, measurement error) do not apply, and say so. vu:http can\n"
+        "Checks of the client (lags, CPU, measurement error) do not apply, and say so. vu:http "
+        "can\n"
         "only go to the fleet.\n"
         "\n"
         "A script that returns a sweep runs at every point of its grid, as with `perigee run`.\n"
         "\n"
         "Exit status: 0 fine, 1 the run failed, 2 wrong usage, 98 the run is not valid, 99 an\n"
-        "expectation was not met, 130 interrupted. Ctrl-C ends the load, and what there is by then\n"
+        "expectation was not met, 130 interrupted. Ctrl-C ends the load, and what there is by "
+        "then\n"
         "is reported.",
     .specs = specs,
     .n_specs = ARRAY_LEN(specs),
@@ -152,6 +154,18 @@ static struct value number(double x) {
   return isfinite(x) ? value_double(x) : value_null();
 }
 
+static double field(const struct value *v, const char *name) {
+  double x = NAN;
+  (void)value_to_double(value_get(v, name), &x);
+  return x;
+}
+
+/* Of a metric over measured requests. */
+static double total(const struct value *summary, const char *metric) {
+  const struct value *m = value_get(value_get(summary, "metrics"), metric);
+  return field(m, "n") * field(m, "mean");
+}
+
 void dry_set_summary(const struct runjob *job, struct value *summary) {
   const struct drynet_totals *t = &job->dry_totals;
   const struct run_result *r = &job->result;
@@ -163,6 +177,8 @@ void dry_set_summary(const struct runjob *job, struct value *summary) {
   value_set(v, "prompt_tokens", value_int((int64_t)t->prompt_tokens));
   value_set(v, "possible_tokens", value_int((int64_t)t->possible_tokens));
   value_set(v, "best_cached_ratio", number(ratio(t->possible_tokens, t->prompt_tokens)));
+  value_set(v, "cached_ratio",
+            number(total(summary, "cached_tokens") / total(summary, "prompt_tokens")));
   value_set(v, "different_blocks", value_int((int64_t)t->blocks));
   value_set(v, "virtual_s", value_double(virtual_s));
   value_set(v, "wall_s", value_double(wall_s));
@@ -170,27 +186,15 @@ void dry_set_summary(const struct runjob *job, struct value *summary) {
   value_set(v, "requests_per_s", number(wall_s > 0 ? (double)t->requests / wall_s : NAN));
 }
 
-static double field(const struct value *v, const char *name) {
-  double x = NAN;
-  (void)value_to_double(value_get(v, name), &x);
-  return x;
-}
-
-void dry_print(const struct runjob *job, const struct value *summary) {
+void dry_print(const struct value *summary) {
   const struct value *d = value_get(summary, "dry");
-  const struct value *cached = value_get(summary, "cached");
-  const struct value *metrics = value_get(summary, "metrics");
-  const struct value *prompt = value_get(metrics, "prompt_tokens");
-  const struct value *output = value_get(metrics, "output_tokens");
-  double prompts = field(prompt, "n") * field(prompt, "mean");
-  double outputs = field(output, "n") * field(output, "mean");
-  (void)job;
+  double prompts = total(summary, "prompt_tokens"), outputs = total(summary, "output_tokens");
   printf("\nvirtual time, simulated: no sockets, the built-in fleet's engine model\n");
   printf("  sessions %.0f, requests %.0f", field(d, "sessions"), field(d, "requests"));
   if (isfinite(prompts) && isfinite(outputs))
     printf("; measured: %.0f prompt tokens, %.0f output tokens", prompts, outputs);
   printf("\n");
-  double best = field(d, "best_cached_ratio"), reached = field(cached, "ratio");
+  double best = field(d, "best_cached_ratio"), reached = field(d, "cached_ratio");
   if (isfinite(best))
     printf("  best possible cached ratio %.1f %% (leading blocks sent or received before by "
            "anybody)\n",

@@ -297,8 +297,7 @@ struct drynet *drynet_new(struct loop *loop) {
   n->task.run = hand_over;
   n->transport = (struct transport){
       .name = "dry", .start = start, .cancel = cancel, .close = close_all, .self = n};
-  n->watch =
-      (struct simhost_watch){.accepted = on_accepted, .generated = on_generated, .user = n};
+  n->watch = (struct simhost_watch){.accepted = on_accepted, .generated = on_generated, .user = n};
   return n;
 }
 

@@ -292,7 +292,7 @@ int runend_finish(struct runjob *job) {
     status = status ? status : 1;
   }
   if (job->is_dry && !job->options.json)
-    dry_print(job, &summary);
+    dry_print(&summary);
   value_free(&info);
   value_free(&summary);
   return status;

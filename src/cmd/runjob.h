@@ -45,7 +45,7 @@ struct runjob {
   struct fleet fleet;
   struct simchild sim;
   bool sim_asked;             /* --sim: instead of the plan's target */
-  struct dryfleet dry; /* of a dry run, instead */
+  struct dryfleet dry;        /* of a dry run, instead */
   bool has_sim, own_fleet;    /* the child runs; the fleet is (or was) it */
   struct value parity;        /* paritycheck.h: what was compared before the load; null: nothing */
   const char *parity_missing; /* and why not; NULL */
@@ -57,8 +57,8 @@ struct runjob {
   struct run_result result;
   struct drynet_totals dry_totals;
   uint64_t dry_wall_ns; /* what the load took */
-  bool has_lost; /* a call that did not come back still runs: nothing of its may be freed */
-  bool ran;      /* run_start returned 0 */
+  bool has_lost;        /* a call that did not come back still runs: nothing of its may be freed */
+  bool ran;             /* run_start returned 0 */
   int64_t clock_offset_ns, clock_step_ns;
   uint64_t started_wall_ns;
   char run_error[1024]; /* what makes the run fail although it took place; "" = nothing */
@@ -76,7 +76,7 @@ NODISCARD int dry_options_parse(int argc, char **argv, struct run_options *o,
 /* Fields virtual_time and dry of the summary. */
 void dry_set_summary(const struct runjob *job, struct value *summary);
 /* What stands behind the report. */
-void dry_print(const struct runjob *job, const struct value *summary);
+void dry_print(const struct value *summary);
 
 /* ---- runinfo.c ---- */
 /* run.json; the caller frees. */

@@ -70,9 +70,10 @@ void httpd_end(struct httpd_request *req);
 size_t httpd_pending(const struct httpd_request *req);
 
 /* For faults: an answer that promises `len` bytes of body, gives the first `sent` (< len) and ends
- * with the connection, cleanly; the request is over. Bytes straight onto the socket; a clean close (FIN behind what is queued, also in
- * mid-answer; then up to 30 s of reading what the client still sends); a reset (RST, now). After
- * close or reset the request is over and on_close is not called. */
+ * with the connection, cleanly; the request is over. Bytes straight onto the socket; a clean close
+ * (FIN behind what is queued, also in mid-answer; then up to 30 s of reading what the client still
+ * sends); a reset (RST, now). After close or reset the request is over and on_close is not called.
+ */
 void httpd_half(struct httpd_request *req, int status, const char *headers, const void *body,
                 size_t len, size_t sent);
 void httpd_raw(struct httpd_request *req, const void *data, size_t len);

@@ -24,8 +24,9 @@ struct loop *loop_new(struct err *err);
 #define LOOP_VIRTUAL_START_NS (3600 * NS_PER_S)
 struct loop *loop_new_virtual(struct err *err);
 bool loop_is_virtual(const struct loop *loop);
-/* Of a virtual loop: called when nothing is ready, nothing was posted and no timer is armed: nothing
- * can happen any more, but by a signal. Once each time this comes about. NULL: it waits for one. */
+/* Of a virtual loop: called when nothing is ready, nothing was posted and no timer is armed:
+ * nothing can happen any more, but by a signal. Once each time this comes about. NULL: it waits for
+ * one. */
 void loop_set_stuck(struct loop *loop, void (*fn)(void *user), void *user);
 /* Every timer, fd and server must be closed and every post have run: logs what is left and asserts.
  * Threads that post must be joined before. */
@@ -42,8 +43,8 @@ void loop_stop(struct loop *loop);
 uint64_t loop_now(const struct loop *loop);
 /* Reads the clock again and returns it; for stamps that must be exact (start, sent). */
 uint64_t loop_refresh(struct loop *loop);
-/* The system's clock, in virtual time too: for what takes real time, such as a script that runs. The
- * same as loop_refresh on a real loop. */
+/* The system's clock, in virtual time too: for what takes real time, such as a script that runs.
+ * The same as loop_refresh on a real loop. */
 uint64_t loop_clock(struct loop *loop);
 /* When the present wake-up began: the same value for all that runs in it. Outside loop_run it reads
  * the clock. */
@@ -66,7 +67,8 @@ void loop_timer_clear(struct loop *loop, struct loop_timer *t); /* not armed: no
 /* `precise`: spin the last 50 µs before a due time (burns CPU). */
 void loop_set_precise(struct loop *loop, bool precise);
 
-/* ---- chores: something to be done every so often in real time, whatever the loop's own says ---- */
+/* ---- chores: something to be done every so often in real time, whatever the loop's own says ----
+ */
 /* On a real loop an ordinary timer; a virtual one looks at the clock now and then. For what a run
  * does for people and files: progress, flushing. Nothing that a session could notice. */
 struct loop_chore {

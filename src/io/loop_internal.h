@@ -45,8 +45,8 @@ struct loop {
   bool again;  /* the idle function asked for another call */
   bool prompt; /* sleeps of this thread end on time */
 
-  bool is_virtual; /* loop_virtual.c; now_ns is its time */
-  uint64_t looked_ns; /* real time of the last look at signals, posts and chores */
+  bool is_virtual;           /* loop_virtual.c; now_ns is its time */
+  uint64_t looked_ns;        /* real time of the last look at signals, posts and chores */
   struct loop_chore *chores; /* of a virtual loop */
   void (*stuck)(void *user);
   void *stuck_user;

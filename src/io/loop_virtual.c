@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "io/loop_internal.h"
 
-#define LOOK_ROUNDS 64             /* between two questions to the clock */
-#define LOOK_NS (2 * NS_PER_MS)    /* between two looks at what comes from outside */
+#define LOOK_ROUNDS 64          /* between two questions to the clock */
+#define LOOK_NS (2 * NS_PER_MS) /* between two looks at what comes from outside */
 
 struct loop *loop_new_virtual(struct err *err) {
   struct loop *loop = loop_new(err);

@@ -483,9 +483,9 @@ static void check_parity(const struct table *t, const struct checks_input *in, s
 /* A dry run's client takes no time, reads nothing and has no connections. */
 static void leave_out_client(struct check out[CHECK_COUNT]) {
   static const enum check_id of_client[] = {
-      CHECK_SCHEDULE_LAG, CHECK_WAKE_LAG,          CHECK_LOOP_LAG, CHECK_STALLED_TIME,
-      CHECK_WORKER_CPU,   CHECK_MEASUREMENT_ERROR, CHECK_READ_LAG, CHECK_CLOCK_STEP,
-      CHECK_DESCRIPTORS};
+      CHECK_SCHEDULE_LAG, CHECK_WAKE_LAG,   CHECK_LOOP_LAG,
+      CHECK_STALLED_TIME, CHECK_WORKER_CPU, CHECK_MEASUREMENT_ERROR,
+      CHECK_READ_LAG,     CHECK_CLOCK_STEP, CHECK_DESCRIPTORS};
   for (size_t i = 0; i < ARRAY_LEN(of_client); i++) {
     struct check *c = &out[of_client[i]];
     c->figure = NAN;

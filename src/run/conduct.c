@@ -442,9 +442,7 @@ int run_start(const struct run_config *config, struct run_result *result, struct
     mem_free(c);
     return rc;
   }
-  c->run.n_workers = config->loop      ? 1
-                     : config->workers ? config->workers
-                                       : run_default_workers();
+  c->run.n_workers = config->loop ? 1 : config->workers ? config->workers : run_default_workers();
   c->run.workers = mem_calloc(c->run.n_workers, sizeof *c->run.workers);
   c->views = mem_calloc(c->run.n_workers, sizeof *c->views);
   size_t replicas = config->fleet ? config->fleet->n_replicas : 0;

@@ -61,9 +61,9 @@ struct worker {
   struct run *run;
   uint32_t index;
   pthread_t thread;
-  struct watch watch; /* for run/rescue.c */
-  struct loop *loop;      /* its own; in virtual time the run's, and no thread */
-  struct loop_task leave; /* in virtual time: what its thread would do at its end */
+  struct watch watch;             /* for run/rescue.c */
+  struct loop *loop;              /* its own; in virtual time the run's, and no thread */
+  struct loop_task leave;         /* in virtual time: what its thread would do at its end */
   const struct tokens *tokens;    /* NULL = the server's counts alone */
   struct tokens_encoder *encoder; /* of them; NULL with them */
   struct http_client *client;

@@ -25,7 +25,7 @@ struct simfleet_options {
   uint64_t seed;
   enum face_kind face;
   struct simhost_flags flags;
-  bool in_memory; /* no ports and no admin API: requests come by simhost_take */
+  bool in_memory;                    /* no ports and no admin API: requests come by simhost_take */
   const struct simhost_watch *watch; /* borrowed; NULL */
 };
 

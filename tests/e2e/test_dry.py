@@ -1,0 +1,290 @@
+"""perigee dry: the same scenario in virtual time, held against the real-socket run of the same seed.
+
+Sessions one after another, under policies that look at neither load nor time, agree row by row; where they overlap,
+shares agree within two points.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import time
+
+from harness import ROOT, eq, main, slack
+
+SCRIPT = """
+local perigee = require "perigee"
+local chat = require "perigee.chat"
+local gen = require "perigee.gen"
+local route = require "perigee.route"
+local policies = { round_robin = route.round_robin, random = route.random, session_hash = route.session_hash,
+                   direct = route.direct, least_inflight = route.least_inflight }
+local policy, load = perigee.param("policy", "session_hash"), perigee.param("load", "one")
+local SYSTEM = gen.text { tokens = 600, seed = "s" }
+local loads = {
+  one = perigee.closed { users = 1, sessions = 5 },
+  open = perigee.open { rate = 0.5, arrival = "constant", sessions = 4 },
+  many = perigee.open { rate = 40, sessions = 600 },
+}
+return perigee.plan {
+  load = loads[load],
+  route = policies[policy](),
+  session = function(vu)
+    local conv = chat.new(vu, { system = SYSTEM })
+    for _ = 1, vu.rng:int(2, 4) do
+      conv:user(gen.text { tokens = vu.rng:normal(300, 80), rng = vu.rng })
+      conv:send { max_tokens = vu.rng:int(20, 50) }
+      vu:sleep(0.01)
+    end
+  end,
+}
+"""
+
+# What a session gets, the time aside.
+SAME = ["session", "turn", "step", "branch", "parent", "status", "error", "finish_reason", "prompt_tokens", "output_tokens",
+        "output_tokens_local", "cached_tokens", "cached_state", "output_events", "output_hash", "policy", "chosen", "served",
+        "first_tokens", "measured"]
+
+
+def both(work, *args, script=SCRIPT):
+    path = work.write("s.lua", script)
+    results = []
+    for command in ("run", "dry"):
+        r = work.perigee(command, path, "--quiet", "--label", command, *args)
+        assert r.folder and r.folder.split("/")[-1].startswith(command), r.err
+        results.append(r)
+    return results
+
+
+def ordered(result):
+    return sorted(result.rows, key=lambda r: (r["session"], r["branch"], r["turn"], r["step"]))
+
+
+def mean(rows, stamp):
+    spans = [r["t"][stamp] - r["t"]["start"] for r in rows if r["t"][stamp] is not None]
+    return sum(spans) / len(spans)
+
+
+def agree(work, *args, script=SCRIPT, latencies=True):
+    real, dry = both(work, *args, script=script)
+    eq((dry.status, dry.err), (real.status, ""), "status and stderr")
+    a, b = ordered(real), ordered(dry)
+    eq(len(b), len(a), "requests")
+    for x, y in zip(a, b):
+        eq({k: y[k] for k in SAME}, {k: x[k] for k in SAME}, "a row of the dry run, and of the real one")
+    if latencies:
+        for stamp in ("first_token", "done"):
+            ratio = mean(a, stamp) / mean(b, stamp)
+            assert 1 <= ratio < 1 + 0.02 * slack(), f"{stamp}: real ÷ dry = {ratio:.4f}"
+    return real, dry
+
+
+SLOW = ["--profile", "adr-04", "--sim", "3"]  # a request takes half a second: sockets do not show
+
+
+def test_one_after_another(work):
+    for policy in ("round_robin", "random", "session_hash", "direct"):
+        real, dry = agree(work, *SLOW, "--set", f"policy={policy}")
+        assert any(r["cached_tokens"] for r in dry.rows), "nothing was cached: the test says nothing"
+    served = {r["served"] for r in dry.rows}
+    eq(served, {"r0"}, "direct")
+
+
+def test_open_load_that_does_not_overlap(work):
+    agree(work, "--sim", "2", "--profile", "qwen3-32b", "--set", "load=open", latencies=False)
+
+
+def test_tiers_and_salted_and_plain_replies(work):
+    script = """
+local perigee = require "perigee"
+local function session(vu)
+  for i = 1, 4 do
+    local text = ("%d words and more "):rep(40):format(table.unpack((function() local t = {} for k = 1, 40 do t[k] = k end return t end)()))
+    vu:http { path = "/v1/completions", api = "completions", json = { model = "sim-model", prompt = text, max_tokens = 5 + i,
+      cache_salt = i > 2 and "a" or nil } }
+    vu:http { path = "/v1/chat/completions", stream = "chat", json = { model = "sim-model", stream = true, max_tokens = 40,
+      messages = { { role = "user", content = text } }, stream_options = { include_usage = true } } }
+    vu:try_http { path = "/v1/chat/completions", api = "chat", json = { model = "other", messages = {} } }
+    local health = vu:http { path = "/health" }
+    assert(health.status == 200)
+  end
+end
+return perigee.plan { load = perigee.closed { users = 1, sessions = 2 }, session = session }
+"""
+    real, dry = agree(work, "--sim", "1", "--sim-set", "kv_tokens=2048", "--sim-set", "offload_tokens=8192", script=script, latencies=False)
+    assert any(r["status"] == 404 for r in dry.rows) and any(not r["generation"] for r in dry.rows)
+
+
+def test_faults(work):
+    for fault in ("429 p=0.5 retry_after=1s", "cut after=3", "reset after=2", "truncated after=4", "error after=2", "empty",
+                  "only_done", "not_sse", "bad_json after=2", "stall after=3 for=200ms", "slow bytes=40 delay=2ms",
+                  "coalesce events=4", "no_usage", "no_output", "refuse", "stall for=100ms"):
+        script = SCRIPT.replace("conv:send", "conv:try_send").replace("sessions = 5", "sessions = 2")
+        real, dry = both(work, "--sim", "1", "--fault", fault, script=script)
+        a, b = ordered(real), ordered(dry)
+        eq(len(b), len(a), f"{fault}: requests")
+        for x, y in zip(a, b):
+            for k in ("error", "status", "finish_reason", "output_tokens", "output_hash", "cached_state"):
+                eq(y[k], x[k], f"{fault}: {k}")
+
+
+def cached_ratio(result):
+    return sum(r["cached_tokens"] for r in result.rows) / sum(r["prompt_tokens"] for r in result.rows)
+
+
+def share(result, replica):
+    rows = result.rows
+    return 100 * sum(r["served"] == replica for r in rows) / len(rows)
+
+
+def test_overlapping_sessions_agree_in_shares(work):
+    for policy in ("session_hash", "least_inflight"):
+        real, dry = both(work, "--sim", "3", "--profile", "adr-04", "--sim-set", "prefill_tokens_per_s=20000", "--set", "load=many",
+                         "--set", f"policy={policy}")
+        eq({r["error"] for r in real.rows + dry.rows}, {None})
+        a, b = (100 * cached_ratio(r) for r in (real, dry))
+        assert abs(a - b) <= 2, f"{policy}: cached ratio {a:.1f} % real, {b:.1f} % dry"
+        for replica in ("r0", "r1", "r2"):
+            a, b = share(real, replica), share(dry, replica)
+            assert abs(a - b) <= 2, f"{policy}: {replica} got {a:.1f} % real, {b:.1f} % dry"
+
+
+def test_two_runs_are_equal(work):
+    path = work.write("s.lua", SCRIPT)
+    texts = []
+    for i in range(2):
+        r = work.perigee("dry", path, "--set", "load=many", "--itl", "--set", "policy=least_inflight", "--label", f"n{i}")
+        eq(r.status, 0, r.err)
+        with open(os.path.join(r.folder, "samples.jsonl"), encoding="utf-8") as f:
+            texts.append(re.sub(r'"run":"[^"]*"', '"run":""', f.read()))
+    assert texts[0] == texts[1], "two dry runs of one seed differ"
+    assert len(texts[0]) > 10000
+    r = work.perigee("dry", path, "--set", "load=many", "--seed", "2", "--label", "n3")
+    assert [x["output_hash"] for x in r.rows][:10] != [json.loads(x)["output_hash"] for x in texts[0].splitlines()[:10]]
+
+
+def test_shipped_scenarios(work):
+    for name in ("chat_multi_turn", "tool_loop_branching", "tuning_loop", "renderer_change"):
+        r = work.perigee("dry", f"{ROOT}/scenarios/{name}.lua", "--label", name)
+        assert r.status in (0, 99), f"{name}: {r.status} {r.err} {r.out[-1500:]}"
+        eq({x["error"] for x in r.rows}, {None}, name)
+
+
+def test_it_says_what_it_is(work):
+    path = work.write("s.lua", SCRIPT)
+    r = work.perigee("dry", path, "--quiet")
+    eq((r.status, r.err), (0, ""))
+    for text in ("virtual time, simulated", "best possible cached ratio", "times as fast", "Simulated: a dry run"):
+        assert text in r.out, f"{text!r} is not in\n{r.out}"
+    assert "a dry run in virtual time" in r.report()
+    eq((r.run["simulated"], r.run["virtual_time"], r.summary["simulated"], r.summary["virtual_time"]), (True,) * 4)
+    eq(r.run["command"][:2], ["perigee", "dry"])
+    checks = {c["name"]: c for c in r.summary["checks"]}
+    for name in ("schedule_lag_p99", "wake_lag_p99", "loop_lag_p99", "stalled_time", "worker_cpu", "measurement_error_p99",
+                 "read_lag_p99", "clock_step", "descriptors"):
+        eq((checks[name]["figure"], checks[name]["ok"], checks[name]["note"]),
+           (None, True, "does not apply: virtual time, simulated"), name)
+    d = r.summary["dry"]
+    eq(d["requests"], len(r.rows))
+    eq(d["prompt_tokens"], sum(x["prompt_tokens"] for x in r.rows))
+    cached = sum(x["cached_tokens"] for x in r.rows)
+    assert cached <= d["possible_tokens"] <= d["prompt_tokens"], (cached, d)
+    r = work.perigee("dry", path, "--json", "--sim", "1")
+    s = json.loads(r.out)
+    assert abs(s["dry"]["cached_ratio"] - s["dry"]["best_cached_ratio"]) < 1e-9, s["dry"]
+    eq(s["dry"]["possible_tokens"], sum(x["cached_tokens"] for x in r.rows), "one replica with room for all is the best there is")
+
+
+def test_what_cannot_be_is_refused(work):
+    path = work.write("s.lua", SCRIPT)
+    for args, text in (
+            (["--replica", "http://127.0.0.1:1"], "perigee dry: --replica: a dry run has no sockets: servers cannot be asked in "
+                                                  "virtual time; leave it out, or use `perigee run`"),
+            (["--gateway=http://127.0.0.1:1"], "perigee dry: --gateway: a dry run has no sockets"),
+            (["--workers", "2"], "perigee dry: --workers: a dry run has no sockets: one thread steps the virtual time"),
+            (["--precise"], "perigee dry: --precise: "),
+            (["--sim-set", "kv_blocks=x"], "perigee dry: --sim-set: "),
+            (["--fault", "r9:empty"], "perigee dry: --fault: no replica \"r9\"; there are r0 to r2"),
+            (["--nonsense"], "perigee dry: ")):
+        r = work.perigee("dry", path, *args)
+        eq(r.status, 2, f"{args}: {r.err}")
+        assert text in r.err, r.err
+    script = """
+local perigee = require "perigee"
+return perigee.plan { load = perigee.closed { users = 1, sessions = 1 },
+  session = function(vu) vu:http { url = "http://127.0.0.1:9/x" } end }
+"""
+    r = work.perigee("dry", work.write("t.lua", script), "--quiet")
+    text = "t.lua:4: vu:http: http://127.0.0.1:9 cannot be reached in a dry run, which has no sockets"
+    assert text in r.err and "`perigee run` sends this request" in r.err, r.err
+    r = work.perigee("dry", work.write("u.lua", script.replace('"http://127.0.0.1:9/x"', 'vu.fleet.replicas[2].url .. "/health"')))
+    eq((r.status, r.rows[0]["status"]), (0, 200), r.err)
+
+
+def test_nothing_can_happen_any_more(work):
+    script = SCRIPT.replace("max_tokens = vu.rng:int(20, 50)", "max_tokens = 20, timeout = { first_byte = 0, idle = 0 }")
+    r = work.perigee("dry", work.write("s.lua", script), "--fault", "stall", "--quiet")
+    eq(r.status, 1, r.err)
+    assert "nothing can happen any more: 1 sessions wait" in r.err, r.err
+
+
+def test_runaway_and_idle_scripts_are_stopped(work):
+    for line, text in (("while true do end", "without waiting, so it was stopped"),
+                       ("while true do vu:sleep(0) end", "waited for nothing for")):
+        script = f"""
+local perigee = require "perigee"
+return perigee.plan {{ load = perigee.closed {{ users = 1, sessions = 1 }}, session = function(vu) {line} end }}
+"""
+        r = work.perigee("dry", work.write("s.lua", script), "--runaway", "300ms", "--quiet")
+        assert text in r.err, r.err
+
+
+def test_interrupted(work):
+    script = SCRIPT.replace("sessions = 5 }", 'duration = "8000h" }')
+    for number in (signal.SIGINT, signal.SIGTERM):
+        shutil.rmtree(os.path.join(work.path, "results"), ignore_errors=True)
+        p = work.start("dry", work.write("s.lua", script), "--label", "cut")
+        deadline = time.monotonic() + 30 * slack()
+        while time.monotonic() < deadline:
+            folder = work.last_folder()
+            if folder and os.path.exists(os.path.join(folder, "samples.jsonl")) and \
+                    os.path.getsize(os.path.join(folder, "samples.jsonl")) > 10000:
+                break
+            time.sleep(0.02)
+        p.send_signal(number)
+        r = work.finish(p)
+        eq(r.status, 130, r.err)
+        assert r.summary["interrupted"] and len(r.rows) > 10
+        assert "virtual time" in r.out
+
+
+def test_truth_log(work):
+    path = work.write("s.lua", SCRIPT)
+    r = work.perigee("dry", path, "--truth", f"{work.path}/truth.jsonl")
+    with open(f"{work.path}/truth.jsonl", encoding="utf-8") as f:
+        lines = [json.loads(line) for line in f]
+    eq(len(lines), len(r.rows))
+    eq(sorted(x["cached_tokens"] for x in lines), sorted(x["cached_tokens"] for x in r.rows))
+    zero = r.run["zero_monotonic_ns"]
+    eq(sorted(x["received_ns"] - zero for x in lines), sorted(x["t"]["sent"] for x in r.rows), "one clock on both sides")
+
+
+def test_setup_and_teardown_and_exit_codes(work):
+    script = """
+local perigee = require "perigee"
+return perigee.plan { load = perigee.closed { users = 2, sessions = 4 },
+  setup = function(vu) vu:sleep(5) return { n = vu:http { path = "/v1/models" }.status } end,
+  teardown = function(vu) vu:sleep(7) print("down", vu.shared.n) end,
+  session = function(vu) vu:sleep(100) vu:http { path = "/health" } end,
+  expect = { "failed share < 1%", "sessions count > 100" } }
+"""
+    r = work.perigee("dry", work.write("s.lua", script), "--quiet")
+    eq(r.status, 99, r.err)
+    assert "down\t200" in r.err, r.err
+    assert 200 <= r.summary["dry"]["virtual_s"] < 213, r.summary["dry"]
+    eq(work.perigee("dry", f"{work.path}/s.lua", "--exit-codes", "bisect").status, 1)
+
+
+THREADS = ["test_it_says_what_it_is", "test_interrupted"]
+
+main(globals())
