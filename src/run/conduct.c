@@ -459,6 +459,7 @@ int run_start(const struct run_config *config, struct run_result *result, struct
     interrupt_open(c);
   loop_chore_start(c->run.loop, &c->progress, on_progress,
                    config->progress_ns ? config->progress_ns : PROGRESS_NS);
+  conductor_show_progress(c);
   loop_set_stuck(c->run.loop, on_stuck, c);
   rescue_start(c);
   ranks_join(c);
