@@ -22,7 +22,7 @@ struct sim_options {
   int64_t replicas, port, admin_port, seed;
   const char *host, *profile, *model, *truth, *events_config;
   struct genmodel_options text;
-  struct options_list sets, faults;
+  struct options_list sets, faults, adapters;
   struct simhost_flags flags;
   const char *face;
   double keep_alive_s;
@@ -64,6 +64,8 @@ static const struct options_spec specs[] = {
      "the same with vLLM's option of that name"},
     {"--model", "NAME", OPTIONS_TEXT, offsetof(struct sim_options, model),
      "the model's name (default sim-model)"},
+    {"--lora-modules", "NAME[=PATH]", OPTIONS_LIST, offsetof(struct sim_options, adapters),
+     "a LoRA adapter that requests choose as their model, as vLLM's option; may be repeated"},
     {"--tokenizer", "NAME|PATH", OPTIONS_TEXT, offsetof(struct sim_options, text.tokenizer),
      "what text is cut with: bytes (default), a name that `make deps` fetched (qwen3, "
      "o200k_harmony), "
@@ -239,6 +241,15 @@ static int read_config(const struct sim_options *o, struct simconfig *c, struct 
   return 0;
 }
 
+static int read_adapters(const struct sim_options *o, struct adapters *out, struct err *err) {
+  for (size_t i = 0; i < o->adapters.n; i++)
+    if (adapters_add(out, o->adapters.items[i], err))
+      return err_prefix(err, "--lora-modules");
+  return o->model && adapters_find(out, o->model)
+             ? err_set(err, ERR_INVALID, "--lora-modules: %s is the model's own name", o->model)
+             : 0;
+}
+
 /* ---- what it says ---- */
 
 static void print_line(const struct simfleet *f) {
@@ -387,7 +398,10 @@ static int run(const struct sim_options *o, struct err *err) {
   loop = loop_new(err);
   if (!loop)
     return err->code;
-  rc = simfleet_start(loop, &fo, &fleet, err);
+  rc = read_adapters(o, &fo.adapters, err);
+  if (!rc)
+    rc = simfleet_start(loop, &fo, &fleet, err);
+  adapters_free(&fo.adapters);
   for (size_t i = 0; !rc && i < o->faults.n; i++) {
     rc = simfleet_add_fault_text(fleet, o->faults.items[i], err);
     if (rc)

@@ -71,3 +71,60 @@ void devapi_is_sleeping(struct simhost *h, struct httpd_request *req, struct ans
   (void)req;
   buf_puts(&a->body, h->asleep ? "{\"is_sleeping\":true}" : "{\"is_sleeping\":false}");
 }
+
+/* ---- adapters ---- */
+
+/* 0 with the names (of the body, which the caller frees), or an error that is answered. */
+static int read_adapter(struct httpd_request *req, struct answer *a, struct value *body,
+                        const char **name, const char **path) {
+  struct apierror e = {0};
+  size_t len;
+  const char *data = httpd_body(req, &len);
+  int rc = reqfield_object(data, len, body, &e);
+  if (rc)
+    endpoint_error(a, &e);
+  *name = rc ? NULL : value_to_string(value_get(body, "lora_name"));
+  *path = rc ? NULL : value_to_string(value_get(body, "lora_path"));
+  return rc;
+}
+
+static void say_done(struct answer *a, const char *name, const char *what) {
+  a->content_type = "text/plain; charset=utf-8";
+  buf_printf(&a->body, "Success: LoRA adapter '%s' %s successfully.", name, what);
+}
+
+static void say_error(struct answer *a, int status, const char *name, const char *text) {
+  struct apierror e = {0};
+  apierror_set(&e, status, "lora_name", "The lora adapter '%.200s' %s", name, text);
+  endpoint_error(a, &e);
+}
+
+void devapi_load_adapter(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  struct value body;
+  const char *name, *path;
+  if (read_adapter(req, a, &body, &name, &path))
+    return;
+  if (!name || !path || !*name || !*path)
+    refuse(a, "lora_name", "Both 'lora_name' and 'lora_path' must be provided.");
+  else if (adapters_find(&h->adapters, name) || strcmp(name, h->model->name) == 0)
+    say_error(a, 400, name, "has already been loaded.");
+  else {
+    adapters_put(&h->adapters, name, path);
+    say_done(a, name, "added");
+  }
+  value_free(&body);
+}
+
+void devapi_unload_adapter(struct simhost *h, struct httpd_request *req, struct answer *a) {
+  struct value body;
+  const char *name, *path;
+  if (read_adapter(req, a, &body, &name, &path))
+    return;
+  if (!name)
+    refuse(a, "lora_name", "Either 'lora_name' and 'lora_int_id' needs to be provided.");
+  else if (!adapters_remove(&h->adapters, name))
+    say_error(a, 404, name, "cannot be found.");
+  else
+    say_done(a, name, "removed");
+  value_free(&body);
+}

@@ -9,6 +9,7 @@
 #include "sim/devapi.h"
 #include "sim/endpoints.h"
 #include "sim/faceapi.h"
+#include "sim/generation.h"
 #include "sim/textapi.h"
 #include "text/json.h"
 
@@ -54,17 +55,29 @@ static void get_version(struct simhost *h, struct httpd_request *req, struct ans
   buf_puts(&a->body, "{\"version\":\"perigee-sim\",\"simulated\":true}");
 }
 
+/* What comes before and behind `max_model_len`. */
+static void put_card(const struct simhost *h, const char *id, const char *root, const char *parent,
+                     struct buf *out) {
+  uint64_t now = (uint64_t)((int64_t)loop_now(h->loop) + loop_realtime_offset(h->loop)) / NS_PER_S;
+  buf_puts(out, "{\"id\":");
+  json_write_string(out, id, strlen(id));
+  buf_printf(out, ",\"object\":\"model\",\"created\":%llu,\"owned_by\":\"%s\",\"root\":",
+             (unsigned long long)now, face_get(h->face)->owned_by);
+  json_write_string(out, root, strlen(root));
+  buf_puts(out, ",\"parent\":");
+  if (parent)
+    json_write_string(out, parent, strlen(parent));
+  else
+    buf_puts(out, "null");
+  buf_puts(out, ",\"max_model_len\":");
+}
+
 static void get_models(struct simhost *h, struct httpd_request *req, struct answer *a) {
   (void)req;
   const char *name = h->model->name;
-  uint64_t now = (uint64_t)((int64_t)loop_now(h->loop) + loop_realtime_offset(h->loop)) / NS_PER_S;
-  buf_puts(&a->body, "{\"object\":\"list\",\"data\":[{\"id\":");
-  json_write_string(&a->body, name, strlen(name));
-  buf_printf(&a->body, ",\"object\":\"model\",\"created\":%llu,\"owned_by\":\"%s\",\"root\":",
-             (unsigned long long)now, face_get(h->face)->owned_by);
-  json_write_string(&a->body, name, strlen(name));
-  buf_printf(&a->body, ",\"parent\":null,\"max_model_len\":%u,\"permission\":[],",
-             h->model->max_model_len);
+  buf_puts(&a->body, "{\"object\":\"list\",\"data\":[");
+  put_card(h, name, name, NULL, &a->body);
+  buf_printf(&a->body, "%u,\"permission\":[],", h->model->max_model_len);
   struct value own = value_object(); /* no server else says this: what its prompts are made with */
   struct buf text;
   buf_init(&text, BUF_MAX_OWN);
@@ -75,6 +88,11 @@ static void get_models(struct simhost *h, struct httpd_request *req, struct answ
   genmodel_describe(h->model, &own);
   json_write(&text, &own);
   buf_put(&a->body, text.data + 1, text.len - 1); /* goes on in the open object */
+  for (size_t i = 0; i < h->adapters.n; i++) {
+    buf_putc(&a->body, ',');
+    put_card(h, h->adapters.items[i].name, h->adapters.items[i].path, name, &a->body);
+    buf_puts(&a->body, "null,\"permission\":[]}");
+  }
   buf_puts(&a->body, "]}");
   buf_free(&text);
   value_free(&own);
@@ -83,9 +101,22 @@ static void get_models(struct simhost *h, struct httpd_request *req, struct answ
 static void get_metrics(struct simhost *h, struct httpd_request *req, struct answer *a) {
   (void)req;
   a->content_type = "text/plain; version=0.0.4; charset=utf-8";
+  struct buf running, waiting;
+  buf_init(&running, BUF_MAX_OWN);
+  buf_init(&waiting, BUF_MAX_OWN);
+  generation_adapters(h, &running, &waiting);
+  buf_puts(&running, "");
+  buf_puts(&waiting, "");
+  double now = (double)((int64_t)loop_now(h->loop) + loop_realtime_offset(h->loop)) / 1e9;
   struct replica_state state = {.model = h->model->name,
-                                .asleep = h->asleep ? (h->discarded ? 2 : 1) : 0};
+                                .asleep = h->asleep ? (h->discarded ? 2 : 1) : 0,
+                                .adapters = h->adapters.n,
+                                .running_adapters = running.data,
+                                .waiting_adapters = waiting.data,
+                                .now_s = now};
   replica_write_metrics(h->replica, &state, &a->body);
+  buf_free(&running);
+  buf_free(&waiting);
 }
 
 /* ---- tokenizing ---- */
@@ -193,6 +224,8 @@ static const struct endpoint {
     {"POST", "/sleep", devapi_sleep, VLLM},
     {"POST", "/wake_up", devapi_wake_up, VLLM},
     {"GET", "/is_sleeping", devapi_is_sleeping, VLLM},
+    {"POST", "/v1/load_lora_adapter", devapi_load_adapter, VLLM},
+    {"POST", "/v1/unload_lora_adapter", devapi_unload_adapter, VLLM},
     {"POST", "/flush_cache", faceapi_flush, SGLANG},
     {"GET", "/get_server_info", faceapi_server_info, SGLANG},
     {"GET", "/props", faceapi_props, 1 << FACE_LLAMACPP},

@@ -185,6 +185,24 @@ size_t generation_open(const struct simhost *h) {
   return n;
 }
 
+/* Adds the name to a list with commas, once. */
+static void add_name(struct buf *list, const char *name) {
+  size_t len = strlen(name);
+  for (const char *p = list->data; list->len && p; p = strchr(p, ',')) {
+    p += *p == ',';
+    if (strncmp(p, name, len) == 0 && (!p[len] || p[len] == ','))
+      return;
+  }
+  buf_printf(list, "%s%s", list->len ? "," : "", name);
+}
+
+void generation_adapters(const struct simhost *h, struct buf *running, struct buf *waiting) {
+  for (const struct generation *x = h->open; x; x = x->next)
+    for (uint32_t i = 0; x->gen.adapter && i < x->n_parts; i++)
+      if (x->parts[i].in_engine)
+        add_name(x->parts[i].seq.scheduled_ns ? running : waiting, x->gen.adapter);
+}
+
 /* ---- arrival ---- */
 
 static void refuse(struct generation *x, const struct apierror *e) {
@@ -230,6 +248,8 @@ static void add_part(struct generation *x, struct gen_part *part) {
   seq->engine.prompt_len = c->prompt_len;
   seq->engine.max_output = c->output_len;
   seq->engine.salt = part->index && turns && x->host->model->tools.salt_lost ? NULL : x->gen.salt;
+  seq->engine.adapter = x->gen.adapter;
+  seq->engine.skip_lookup = x->gen.logprobs.prompt >= 0;
   seq->engine.user = c;
   seq->engine.sample = next_sample;
   if (x->gen.remote_prefill && !part->index)
@@ -308,7 +328,8 @@ static void begin_reply(struct generation *x) {
   }
   struct reply_options o = {.form = own,
                             .ask = &x->ask,
-                            .model = h->model->name,
+                            .model = x->gen.adapter ? x->gen.adapter : h->model->name,
+                            .model_of = h->model,
                             .id = x->id,
                             .created_s = x->created_s,
                             .no_cached = h->flags.no_cached,
@@ -330,6 +351,13 @@ static void start(struct generation *x) {
                ? responses_parse(body, len, h->model, &h->responses, &x->gen, &x->ask, &e)
                : genrequest_parse(api, body, len, h->model, &x->gen, &e);
   x->gen.api = api;
+  if (!rc && h->face != FACE_VLLM && (x->gen.logprobs.output >= 0 || x->gen.logprobs.prompt >= 0)) {
+    rc = apierror_set(&e, 400, "logprobs", "logprobs: this simulated %s knows no probabilities",
+                      face_get(h->face)->title);
+    genrequest_free(&x->gen);
+    response_ask_free(&x->ask);
+    x->gen.api = api;
+  }
   if (rc) {
     refuse(x, &e);
     return;

@@ -14,6 +14,8 @@ void generation_begin(struct simhost *h, struct httpd_request *req, enum gen_api
 /* Ends every request that is in the engine, with finish reason "abort" and what it has so far (the
  * host goes to sleep). */
 void generation_abort_all(struct simhost *h);
+/* Names of the adapters that requests in the engine run or wait with, each once, with commas. */
+void generation_adapters(const struct simhost *h, struct buf *running, struct buf *waiting);
 /* Requests that are not answered yet. */
 size_t generation_open(const struct simhost *h);
 

@@ -5,6 +5,7 @@
 #ifndef SIM_GENMODEL_H
 #define SIM_GENMODEL_H
 
+#include "sim/adapters.h"
 #include "sim/gentools.h"
 #include "sim/speech.h"
 #include "text/chattemplate.h"
@@ -17,6 +18,7 @@ struct genmodel {
   uint32_t max_model_len, block_size; /* block_size: told to clients; 0: not known */
   uint32_t reasoning_tokens;          /* thoughts before an answer, of a model that has them */
   struct gentools tools;
+  const struct adapters *adapters; /* borrowed; NULL: none */
   uint64_t seed;
   const struct tokens *tokenizer;
   char *family;                   /* of a rank file that was named by its path; NULL */

@@ -7,6 +7,7 @@
 #include "sim/genanswer.h"
 #include "sim/gencall.h"
 #include "sim/genprompt.h"
+#include "sim/logprobs.h"
 #include "text/json.h"
 
 enum { SALT_MAX = 1024 };
@@ -17,32 +18,6 @@ static bool is_set(const struct value *body, const char *name) {
 }
 
 /* ---- what is refused ---- */
-
-/* As a vLLM that was started with --max-logprobs 0: there are no probabilities to report. */
-static int refuse_logprobs(const struct value *body, bool stream, struct apierror *e) {
-  static const char *const names[] = {"top_logprobs", "logprobs"};
-  int64_t n = 0;
-  if (is_set(body, "prompt_logprobs") && stream)
-    return apierror_set(e, 400, "prompt_logprobs",
-                        "`prompt_logprobs` are not available when `stream=True`.");
-  if (is_set(body, "prompt_logprobs")) {
-    (void)value_to_int(value_get(body, "prompt_logprobs"), &n);
-    return apierror_set(e, 400, "prompt_logprobs",
-                        "Requested prompt logprobs of %lld, which is greater than max allowed: 0 "
-                        "(this simulated replica knows no probabilities)",
-                        (long long)n);
-  }
-  for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-    if (!is_set(body, names[i]))
-      continue;
-    (void)value_to_int(value_get(body, names[i]), &n);
-    return apierror_set(e, 400, names[i],
-                        "Requested sample logprobs of %lld, which is greater than max allowed: 0 "
-                        "(this simulated replica knows no probabilities)",
-                        (long long)n);
-  }
-  return 0;
-}
 
 /* Fields that would change the answer in ways a simulated replica does not follow. */
 static int refuse_unsupported(const struct value *body, struct apierror *e) {
@@ -283,13 +258,17 @@ static int read_n(struct genrequest *r, const struct value *body, struct apierro
   return rc;
 }
 
-static int read_options(struct genrequest *r, const struct value *body, struct apierror *e) {
+static int read_options(struct genrequest *r, const struct value *body,
+                        const struct genmodel *model, struct apierror *e) {
   int64_t interval = 1;
   int rc = read_n(r, body, e);
   if (!rc)
     rc = read_stream(r, body, e);
+  bool echo = false;
+  if (!rc && r->api == GEN_COMPLETION)
+    rc = reqfield_bool(body, "echo", &echo, e);
   if (!rc)
-    rc = refuse_logprobs(body, r->stream, e);
+    rc = logprobs_read(body, r->api, r->stream, echo, model, &r->logprobs, e);
   if (!rc)
     rc = reqfield_int(body, "stream_interval", 1, &interval, e);
   if (!rc)
@@ -375,12 +354,14 @@ int genrequest_read(enum gen_api api, const struct value *body, const struct gen
                     struct genrequest *out, struct apierror *e) {
   *out = (struct genrequest){.api = api, .stream_interval = 1, .n = 1};
   int rc = reqfield_model(body, model, e);
+  const char *adapter = rc ? NULL : reqfield_adapter(body, model);
+  out->adapter = adapter ? mem_strdup(adapter) : NULL;
   if (!rc)
     rc = refuse_unsupported(body, e);
   if (!rc)
     rc = check_sampling(body, e);
   if (!rc)
-    rc = read_options(out, body, e);
+    rc = read_options(out, body, model, e);
   if (!rc)
     rc = api == GEN_COMPLETION ? read_prompts(out, body, model, e)
                                : read_messages(out, body, model, e);
@@ -431,6 +412,7 @@ void genrequest_free(struct genrequest *r) {
     choice_free(&r->choices[i]);
   mem_free(r->choices);
   mem_free(r->salt);
+  mem_free(r->adapter);
   mem_free(r->request_id);
   mem_free(r->remote_engine);
   mem_free(r->remote_request);

@@ -15,6 +15,13 @@ enum gen_api { GEN_CHAT, GEN_COMPLETION, GEN_RESPONSES };
  */
 enum gen_call { GEN_CALL_FUNCTION, GEN_CALL_WEB, GEN_CALL_CODE, GEN_CALL_MCP };
 
+/* Log-probabilities (logprobs.h): how many of the likeliest tokens are told; −1: nothing is. */
+struct logprobs_ask {
+  int output, prompt;
+  bool as_ids; /* tokens as "token_id:N" */
+  bool echo;   /* the prompt is repeated, and told of, too */
+};
+
 /* Choices of one request: more are refused. */
 #define GENREQUEST_MAX_CHOICES 256
 
@@ -44,9 +51,11 @@ struct genrequest {
   struct genchoice *choices; /* number i: prompt i / n; of Responses: the turns so far */
   uint32_t n_choices, n;     /* n: choices a prompt */
   bool stream, include_usage, continuous_usage, return_token_ids;
+  struct logprobs_ask logprobs;
   bool echo_alone;          /* echo with max_tokens 0: nothing but the prompt is shown */
   uint32_t stream_interval; /* tokens per event, >= 1 */
   char *salt;               /* NULL or not empty */
+  char *adapter;            /* LoRA; NULL: the base model */
   char *request_id;         /* of the body; NULL when absent */
   /* kv_transfer_params: the prefill leg of a pair (do_remote_decode); the decode leg
    * (do_remote_prefill), which names where so many leading tokens have KV. */

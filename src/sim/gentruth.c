@@ -9,7 +9,7 @@ void gentruth_arrived(struct generation *x) {
   if (!x->host->truth)
     return;
   engine_prefix_init(&prompt, replica_config(x->host->replica), c->tokens, c->prompt_len,
-                     x->gen.salt, NULL);
+                     x->gen.salt, x->gen.adapter);
   residence_ask(x->host, &prompt, &x->residence);
   engine_prefix_free(&prompt);
 }
@@ -105,7 +105,8 @@ static struct choices tell_choices(const struct generation *x, struct truth_line
     const struct gen_part *part = i < x->n_parts ? &x->parts[i] : NULL;
     uint32_t outputs = part ? part->seq.engine.num_output : 0;
     struct engine_prefix names;
-    engine_prefix_init(&names, &blocks, c->tokens, c->prompt_len + outputs, x->gen.salt, NULL);
+    engine_prefix_init(&names, &blocks, c->tokens, c->prompt_len + outputs, x->gen.salt,
+                       x->gen.adapter);
     all.chains[i] = truth_tell(x->host->truth, names.blocks, names.n_blocks);
     engine_prefix_free(&names);
     if (part)

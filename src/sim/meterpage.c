@@ -5,18 +5,22 @@
 
 #include "text/json.h"
 
+void meterpage_label(struct buf *out, const char *text) {
+  for (const char *p = text; *p; p++) {
+    if (*p == '\\' || *p == '"')
+      buf_putc(out, '\\');
+    if (*p == '\n')
+      buf_puts(out, "\\n");
+    else
+      buf_putc(out, *p);
+  }
+}
+
 void meterpage_init(struct meterpage *w, const char *model, double created_s, struct buf *out) {
   *w = (struct meterpage){.out = out, .lead = "", .tail = "", .created_s = created_s};
   buf_init(&w->model, BUF_MAX_OWN);
   buf_puts(&w->model, "");
-  for (const char *p = model; *p; p++) {
-    if (*p == '\\' || *p == '"')
-      buf_putc(&w->model, '\\');
-    if (*p == '\n')
-      buf_puts(&w->model, "\\n");
-    else
-      buf_putc(&w->model, *p);
-  }
+  meterpage_label(&w->model, model);
 }
 
 void meterpage_free(struct meterpage *w) {
@@ -24,7 +28,7 @@ void meterpage_free(struct meterpage *w) {
 }
 
 /* A float as prometheus_client prints it: Python's repr, with an exponent from 1e+06 on. */
-static void put_float(struct buf *out, double x) {
+void meterpage_value(struct buf *out, double x) {
   struct buf b;
   buf_init(&b, BUF_MAX_OWN);
   json_write_double(&b, x);
@@ -60,7 +64,7 @@ void meterpage_sample(struct meterpage *w, const char *name, const char *suffix,
                       const char *after, double x) {
   buf_printf(w->out, "%s%s{%s%smodel_name=\"%s\"%s%s} ", name, suffix, w->lead, before,
              w->model.data, after, w->tail);
-  put_float(w->out, x);
+  meterpage_value(w->out, x);
   buf_putc(w->out, '\n');
 }
 
@@ -95,7 +99,7 @@ void meterpage_hist(struct meterpage *w, const struct meter_spec *spec, const st
     buf_init(&le, BUF_MAX_OWN);
     buf_puts(&le, "le=\"");
     if (i < e->n)
-      put_float(&le, e->edges[i]);
+      meterpage_value(&le, e->edges[i]);
     else
       buf_puts(&le, "+Inf");
     buf_puts(&le, "\",");

@@ -17,6 +17,10 @@ struct meterpage {
 void meterpage_init(struct meterpage *w, const char *model, double created_s, struct buf *out);
 void meterpage_free(struct meterpage *w);
 
+/* A label's value with its escapes. */
+void meterpage_label(struct buf *out, const char *text);
+/* A sample's value. */
+void meterpage_value(struct buf *out, double x);
 void meterpage_head(struct meterpage *w, const char *name, const char *suffix, const char *type,
                     const char *help);
 /* One sample. `before` and `after` are labels that stand before and behind model_name, with commas.

@@ -141,6 +141,21 @@ static void put_gauges(struct meterpage *w, const struct meters_now *now) {
   put_cache_config(w, now);
 }
 
+/* Of all metrics the one without model_name and engine (vllm/v1/metrics/loggers.py). */
+static void put_adapters(struct meterpage *w, const struct meters_now *now) {
+  static const char name[] = "vllm:lora_requests_info";
+  if (!now->adapters)
+    return;
+  meterpage_head(w, name, "", "gauge", "When the adapters were these; Unix time.");
+  buf_printf(w->out, "%s{max_lora=\"%zu\",running_lora_adapters=\"", name, now->adapters);
+  meterpage_label(w->out, now->running_adapters);
+  buf_puts(w->out, "\",waiting_lora_adapters=\"");
+  meterpage_label(w->out, now->waiting_adapters);
+  buf_puts(w->out, "\"} ");
+  meterpage_value(w->out, now->now_s);
+  buf_putc(w->out, '\n');
+}
+
 static void put_caches(struct meterpage *w, const struct meters_now *now) {
   meterpage_counter(w, "vllm:prefix_cache_queries", "Prompt tokens looked up in the prefix cache.",
                     now->prefix_queries);
@@ -178,6 +193,7 @@ static void put_engine(struct meterpage *w, const struct meters *m, const struct
       "finished_reason=\"stop\",", "finished_reason=\"length\",", "finished_reason=\"abort\",",
       "finished_reason=\"error\",", "finished_reason=\"repetition\","};
   put_gauges(w, now);
+  put_adapters(w, now);
   put_caches(w, now);
   put_tokens(w, m, now);
   meterpage_counters(w, "vllm:request_success", "Ended requests by reason.", reasons, NULL,

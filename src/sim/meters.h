@@ -3,8 +3,8 @@
  * Names, types, labels and bucket edges are vLLM's (facts/interfaces.md §2.1); the text is what
  * prometheus_client prints: labels sorted, floats with a point, `_total` and a `_created` gauge for
  * counters, `_created` for histograms. Help texts are our own. What a simulated replica has none of
- * (an external cache, images, NaNs) is there with 0; what vLLM shows on request only
- * (lora_requests_info, kv_block_*) is not. */
+ * (an external cache, images, NaNs) is there with 0. lora_requests_info is there with adapters: one
+ * sample, of now, where vLLM keeps those of earlier mixtures with their times. */
 #ifndef SIM_METERS_H
 #define SIM_METERS_H
 
@@ -83,7 +83,10 @@ struct meters_now {
   double kv_usage;           /* 0..1 */
   uint32_t block_size, num_blocks;
   bool prefix_caching;
-  int asleep; /* the level; 0 = awake */
+  int asleep;                                      /* the level; 0 = awake */
+  size_t adapters;                                 /* LoRA; 0: there is no metric of them */
+  const char *running_adapters, *waiting_adapters; /* names with commas */
+  double now_s;                                    /* Unix time */
   uint64_t prefix_queries, prefix_hits, external_queries, external_hits, recomputed, preemptions;
 };
 /* Appends the exposition text 0.0.4. */

@@ -264,6 +264,10 @@ void replica_write_metrics(const struct replica *r, const struct replica_state *
   engine_get_totals(r->engine, &t);
   struct meters_now now = {.model = state->model,
                            .asleep = state->asleep,
+                           .adapters = state->adapters,
+                           .running_adapters = state->running_adapters,
+                           .waiting_adapters = state->waiting_adapters,
+                           .now_s = state->now_s,
                            .running = r->now.running,
                            .waiting = r->now.waiting,
                            .loading = r->now.loading,

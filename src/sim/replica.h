@@ -79,7 +79,10 @@ struct engine *replica_engine(struct replica *r);
 const struct engine_config *replica_config(const struct replica *r);
 struct replica_state { /* what /metrics says and the replica does not know */
   const char *model;
-  int asleep; /* the level; 0 = awake */
+  int asleep;                                      /* the level; 0 = awake */
+  size_t adapters;                                 /* how many are served */
+  const char *running_adapters, *waiting_adapters; /* names with commas */
+  double now_s;                                    /* Unix time */
 };
 void replica_write_metrics(const struct replica *r, const struct replica_state *state,
                            struct buf *out);

@@ -58,12 +58,13 @@ struct response_ask;
 struct reply_options {
   const struct reply_form *form;
   const char *model;
-  const char *id;                 /* the whole response id ("chatcmpl-…") */
-  uint64_t created_s;             /* Unix seconds */
-  bool no_cached;                 /* usage never says how many tokens were cached */
-  bool hide;                      /* fault no_output: no content */
-  bool no_usage;                  /* fault no_usage */
-  const struct response_ask *ask; /* of Responses; else NULL */
+  const struct genmodel *model_of; /* what tokens are decoded with, for logprobs */
+  const char *id;                  /* the whole response id ("chatcmpl-…") */
+  uint64_t created_s;              /* Unix seconds */
+  bool no_cached;                  /* usage never says how many tokens were cached */
+  bool hide;                       /* fault no_output: no content */
+  bool no_usage;                   /* fault no_usage */
+  const struct response_ask *ask;  /* of Responses; else NULL */
 };
 
 struct reply {

@@ -5,7 +5,7 @@
  * a role event and a finish event of its own, and usage counts each prompt once. */
 #include <string.h>
 
-#include "sim/reply.h"
+#include "sim/logprobs.h"
 #include "text/json.h"
 
 static bool is_chat(const struct reply *r) {
@@ -118,9 +118,10 @@ static void put_stop_reason(const struct genchoice *c, struct buf *out) {
     buf_puts(out, "null");
 }
 
-static void put_finish(const struct reply *r, const struct genchoice *c, bool last,
-                       struct buf *out) {
-  buf_puts(out, ",\"logprobs\":null,\"finish_reason\":");
+static void put_finish(const struct reply *r, const struct genchoice *c, uint32_t from, uint32_t to,
+                       bool last, struct buf *out) {
+  logprobs_put(r, c, from, to, out);
+  buf_puts(out, ",\"finish_reason\":");
   if (last)
     buf_printf(out, "\"%s\"", c->finish);
   else
@@ -154,7 +155,7 @@ static void tokens(struct reply *r, uint32_t choice, uint32_t from, uint32_t to,
   } else {
     reply_put_part(c, start, end, false, out);
   }
-  put_finish(r, c, last, out);
+  put_finish(r, c, from, to, last, out);
   if (q->return_token_ids && !r->o.hide) {
     buf_puts(out, ",\"token_ids\":");
     reply_put_ids(c->output + from, to - from, out);
@@ -236,11 +237,12 @@ static void put_choice(const struct reply *r, uint32_t i, struct buf *out) {
     buf_puts(out, "\"text\":");
     reply_put_part(c, 0, to, false, out);
   }
-  buf_printf(out, ",\"logprobs\":null,\"finish_reason\":\"%s\"", c->finish);
+  logprobs_put(r, c, 0, c->output_len, out);
+  buf_printf(out, ",\"finish_reason\":\"%s\"", c->finish);
   put_stop_reason(c, out);
   put_ids_or_null(r, "token_ids", c->output, c->output_len, out);
   if (!is_chat(r)) {
-    buf_puts(out, ",\"prompt_logprobs\":null");
+    logprobs_put_prompt(r, c, out);
     put_ids_or_null(r, "prompt_token_ids", c->tokens, c->prompt_len, out);
   }
   buf_putc(out, '}');
@@ -258,7 +260,7 @@ static void whole(struct reply *r, const struct reply_facts *f, struct buf *out)
               out);
   }
   if (is_chat(r)) {
-    buf_puts(out, ",\"prompt_logprobs\":null");
+    logprobs_put_prompt(r, q->choices, out);
     put_ids_or_null(r, "prompt_token_ids", q->choices[0].tokens, q->choices[0].prompt_len, out);
   }
   buf_puts(out, ",\"kv_transfer_params\":");

@@ -26,9 +26,15 @@ int reqfield_model(const struct value *body, const struct genmodel *model, struc
     return 0;
   if (v->kind != VALUE_STRING)
     return apierror_set(e, 400, "model", "model should be a string");
-  if (strcmp(v->u.string.data, model->name) == 0)
+  if (strcmp(v->u.string.data, model->name) == 0 || reqfield_adapter(body, model))
     return 0;
   return apierror_set(e, 404, "model", "The model `%.200s` does not exist.", v->u.string.data);
+}
+
+const char *reqfield_adapter(const struct value *body, const struct genmodel *model) {
+  const char *name = value_to_string(value_get(body, "model"));
+  const struct adapter *a = name && model->adapters ? adapters_find(model->adapters, name) : NULL;
+  return a ? a->name : NULL;
 }
 
 int reqfield_bool(const struct value *body, const char *name, bool *out, struct apierror *e) {

@@ -13,9 +13,11 @@
 bool reqfield_absent(const struct value *v);
 /* The body as an object; 400 otherwise. Free with value_free. */
 NODISCARD int reqfield_object(const char *body, size_t len, struct value *out, struct apierror *e);
-/* 404 when the body names a model that is not served (absent or null: fine). */
+/* 404 when the body names a model that is not served, nor an adapter (absent or null: fine). */
 NODISCARD int reqfield_model(const struct value *body, const struct genmodel *model,
                              struct apierror *e);
+/* The adapter that the body names; NULL: the base model. */
+const char *reqfield_adapter(const struct value *body, const struct genmodel *model);
 NODISCARD int reqfield_bool(const struct value *body, const char *name, bool *out,
                             struct apierror *e);
 NODISCARD int reqfield_int(const struct value *body, const char *name, int64_t least, int64_t *out,

@@ -144,6 +144,7 @@ static void make_echo(const struct value *body, struct buf *out) {
               {"max_tool_calls", "null"},
               {"reasoning", "null"},
               {"text", "null"},
+              {"top_logprobs", "null"},
               {"truncation", "\"disabled\""},
               {"user", "null"}};
   for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -154,7 +155,7 @@ static void make_echo(const struct value *body, struct buf *out) {
     else
       json_write(out, v);
   }
-  buf_puts(out, ",\"background\":false,\"service_tier\":\"auto\",\"top_logprobs\":null");
+  buf_puts(out, ",\"background\":false,\"service_tier\":\"auto\"");
 }
 
 static int check(const struct value *body, const struct genmodel *model, struct apierror *e) {

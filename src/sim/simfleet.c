@@ -79,12 +79,14 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
     f->config.engine.tiers.shared = f->shared = tierstore_new(f->config.shared_chunks);
   f->seed = o->seed;
   f->face = o->face;
+  adapters_copy(&f->adapters, &o->adapters);
   f->model_name = mem_strdup(o->model ? o->model : "sim-model");
   f->model = (struct genmodel){.name = f->model_name,
                                .max_model_len = f->config.engine.max_model_len,
                                .block_size = f->config.engine.block_size,
                                .reasoning_tokens = f->config.reasoning_tokens,
                                .tools = f->config.tools,
+                               .adapters = &f->adapters,
                                .seed = o->seed};
   f->model.loop = loop;
   int rc = genmodel_open(&f->model, &o->text, err);
@@ -118,6 +120,7 @@ int simfleet_stop(struct simfleet *f) {
   genmodel_close(&f->model);
   tierstore_delete(f->shared);
   mem_free(f->hosts);
+  adapters_free(&f->adapters);
   mem_free(f->model_name);
   mem_free(f);
   return rc;

@@ -21,6 +21,7 @@ struct simfleet_options {
   const char *model;            /* NULL = "sim-model" */
   struct genmodel_options text; /* tokenizer and template; zero: bytes and the fleet's own */
   struct simconfig config;      /* copied */
+  struct adapters adapters;     /* copied */
   const char *truth;            /* path of the truth log; NULL = none */
   uint64_t seed;
   enum face_kind face;
@@ -34,6 +35,7 @@ struct simfleet {
   struct simconfig config;
   struct genmodel model;
   char *model_name;
+  struct adapters adapters; /* what every replica begins with */
   uint64_t seed;
   enum face_kind face;
   struct simhost **hosts;

@@ -107,7 +107,11 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
                   struct err *err) {
   struct simhost *h = MEM_NEW(struct simhost);
   h->loop = loop;
-  h->model = o->model;
+  h->own = *o->model;
+  if (o->model->adapters)
+    adapters_copy(&h->adapters, o->model->adapters);
+  h->own.adapters = &h->adapters;
+  h->model = &h->own;
   h->truth = o->truth;
   h->seed = o->seed;
   h->flags = o->flags;
@@ -147,6 +151,7 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
   if (rc) {
     replica_delete(h->replica);
     faults_free(&h->faults);
+    adapters_free(&h->adapters);
     events_free(&h->events);
     transfer_free(h);
     mem_free(h);
@@ -170,6 +175,7 @@ void simhost_stop(struct simhost *h) {
   replica_delete(h->replica);
   kvevents_close(h->kv);
   faults_free(&h->faults);
+  adapters_free(&h->adapters);
   buf_free(&h->scratch);
   buf_free(&h->page);
   events_free(&h->events);

@@ -48,7 +48,9 @@ struct simhost {
   char url[96];
   char header[64]; /* "x-inference-pod: r0\r\n" */
   struct loop *loop;
-  const struct genmodel *model;
+  const struct genmodel *model; /* `own` */
+  struct genmodel own;          /* the fleet's, with the adapters of this replica */
+  struct adapters adapters;
   struct truth *truth; /* NULL = no log */
   struct replica *replica;
   struct httpd *server; /* NULL in memory */
@@ -95,7 +97,7 @@ struct simhost_options {
   const char *id;
   const char *host; /* address; NULL = 127.0.0.1 */
   int port;
-  const struct genmodel *model; /* borrowed */
+  const struct genmodel *model; /* borrowed, its adapters too */
   const struct engine_config *engine;
   const struct steptime_profile *profile;
   struct truth *truth; /* borrowed; NULL = none */

@@ -76,10 +76,54 @@ const cases = {
       total: first.usage.total_tokens, usage: last.usage, call: call.output[0].name,
       unknown: await refused(() => client.responses.create({ model, input: "x", previous_response_id: "resp_none" })) };
   },
+  // A client's loop: the calls of streamed answers are run here, until there is an answer in words.
+  async toolLoop() {
+    const history = [...messages];
+    const seen = [];
+    for (let round = 0; round < 9; round++) {
+      const call = { id: "", name: "", arguments: "" };
+      let text = "", pieces = 0, finish = null;
+      for await (const c of await client.chat.completions.create({ model, messages: history, tools, stream: true }))
+        for (const x of c.choices) {
+          text += x.delta.content ?? "";
+          finish = x.finish_reason ?? finish;
+          for (const t of x.delta.tool_calls ?? []) {
+            call.id += t.id ?? "";
+            call.name += t.function?.name ?? "";
+            call.arguments += t.function?.arguments ?? "";
+            pieces++;
+          }
+        }
+      seen.push({ name: call.name, finish, pieces, keys: call.arguments && Object.keys(JSON.parse(call.arguments)) });
+      if (finish !== "tool_calls") return { seen, text };
+      history.push({ role: "assistant", content: null, tool_calls: [{ id: call.id, type: "function",
+        function: { name: call.name, arguments: call.arguments } }] });
+      history.push({ role: "tool", tool_call_id: call.id, content: "Rain, and more of it." });
+    }
+    return { seen };
+  },
+  // The same over Responses: functions are run here, the chain is the server's; then tools that the server runs.
+  async responsesLoop() {
+    const own = [{ type: "function", name: "weather", parameters, strict: false }];
+    let r = await client.responses.create({ model, input: "Weather?", tools: own });
+    let rounds = 0;
+    while (r.output.at(-1).type === "function_call" && rounds++ < 9)
+      r = await client.responses.create({ model, tools: own, previous_response_id: r.id,
+        input: [{ type: "function_call_output", call_id: r.output.at(-1).call_id, output: "Rain." }] });
+    const types = [];
+    let last = null;
+    for await (const e of await client.responses.create({ model, input: "Find out.", stream: true,
+      tools: [{ type: "web_search_preview" }] })) {
+      if (e.type.includes("web_search_call")) types.push(e.type);
+      if (e.response) last = e.response;
+    }
+    return { rounds, text: r.output_text, types, output: last.output.map((i) => i.type),
+      turns: last.usage.input_tokens_details.input_tokens_per_turn };
+  },
   async errors() {
     return [await refused(() => client.chat.completions.create({ model: "other", messages })),
       await refused(() => client.chat.completions.create({ model, messages, max_tokens: 0 })),
-      await refused(() => client.completions.create({ model, prompt: "x", logprobs: 3 }))];
+      await refused(() => client.completions.create({ model, prompt: "x", logprobs: 30 }))];
   },
   async retry() {
     const said = await client.chat.completions.create({ model, messages, max_tokens: 3 });

@@ -65,6 +65,19 @@ def test_responses(work):
         eq((said["unknown"]["kind"], said["unknown"]["status"]), ("NotFoundError", 404))
 
 
+def test_tool_loops(work):
+    with fleet(work, "--profile", "instant", "--set", "tool_call_p=1", "--set", "tool_rounds=3", "--set", "tool_latency=1ms") as f:
+        said = client(f, "toolLoop")
+        eq([s["finish"] for s in said["seen"][:3]], ["tool_calls"] * 3)
+        assert said["seen"][3]["finish"] in ("stop", "length") and said["text"], said
+        eq([(s["name"], s["keys"]) for s in said["seen"][:3]], [("weather", ["city"])] * 3)
+        assert all(s["pieces"] > 2 for s in said["seen"][:3]), said
+        said = client(f, "responsesLoop")
+        eq((said["rounds"], said["text"] != ""), (3, True))
+        eq(said["types"], [f"response.web_search_call.{s}" for s in ("in_progress", "searching", "completed")] * 3)
+        eq((said["output"], len(said["turns"])), (["web_search_call"] * 3 + ["message"], 4))
+
+
 def test_errors(work):
     with fleet(work, "--profile", "instant") as f:
         eq([(e["kind"], e["status"], e["type"], e["param"]) for e in client(f, "errors")],

@@ -2,6 +2,8 @@
 import json
 import os
 import re
+import threading
+import time
 
 from harness import ROOT, eq, has, main, near
 from simfleet import Page, fleet
@@ -90,8 +92,8 @@ def test_refusals_are_vllm_s(work):
          "stream_options", "Stream options can only be defined when `stream=True`."),
         ("/v1/chat/completions", dict(chat, n=2, temperature=0), 400, "BadRequestError", "n",
          "n must be 1 when using greedy sampling, got 2."),
-        ("/v1/completions", {"prompt": "x", "logprobs": 3}, 400, "BadRequestError", "logprobs",
-         "Requested sample logprobs of 3, which is greater than max allowed: 0"),
+        ("/v1/completions", {"prompt": "x", "logprobs": 30}, 400, "BadRequestError", "logprobs",
+         "Requested sample logprobs of 30, which is greater than max allowed: 20"),
     ]
     with fleet(work, "--profile", "instant") as f:
         for path, body, status, kind, param, message in cases:
@@ -100,6 +102,77 @@ def test_refusals_are_vllm_s(work):
             eq(list(error["error"]), ["message", "type", "param", "code"])
             eq((error["error"]["type"], error["error"]["param"], error["error"]["code"]), (kind, param, status))
             has(error["error"]["message"], message)
+
+
+def test_prompt_logprobs_look_nothing_up(work):
+    """They are computed anew each time; what they computed is there for others. The numbers are made up, their places not."""
+    body = {"prompt": text(9), "max_tokens": 4, "ignore_eos": True}
+    n = len(body["prompt"])
+    with fleet(work, "--profile", "instant") as f:
+        cached = []
+        for more in ({"prompt_logprobs": 0}, {"prompt_logprobs": 0}, {}, {"echo": True, "logprobs": 1}):
+            said = f.ask("/v1/completions", dict(body, **more)).json
+            cached.append((said["usage"]["prompt_tokens_details"] or {}).get("cached_tokens", 0))
+            told = said["choices"][0]["prompt_logprobs"]
+            eq(told and [len(told), told[0], [list(t) for t in told[1:]] == [[str(ord(c))] for c in body["prompt"][1:]]],
+               [n, None, True] if more else None)
+        eq(cached, [0, 0, (n - 1) // 16 * 16, 0])
+        eq(said["choices"][0]["logprobs"]["tokens"], list(said["choices"][0]["text"]))
+        whole = f.ask("/v1/completions", dict(body, logprobs=2)).json["choices"][0]["logprobs"]
+        events = f.ask("/v1/completions", dict(body, logprobs=2, stream=True)).events
+        for key, list_ in whole.items():
+            eq([x for e in events for x in e["choices"][0]["logprobs"][key]], list_, key)
+        chat = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, "logprobs": True, "top_logprobs": 3}
+        whole = f.ask("/v1/chat/completions", chat).json["choices"][0]
+        eq("".join(t["token"] for t in whole["logprobs"]["content"]), whole["message"]["content"])
+        eq({len(t["top_logprobs"]) for t in whole["logprobs"]["content"]}, {3})
+        events = f.ask("/v1/chat/completions", dict(chat, stream=True)).events
+        eq([t for e in events for t in (e["choices"][0]["logprobs"] or {"content": []})["content"]], whole["logprobs"]["content"])
+
+
+def test_adapters(work):
+    """Listed with their parent, chosen by name, with blocks of their own; loaded and unloaded while it runs."""
+    body = {"prompt": text(9), "max_tokens": 2}
+    hit = (len(body["prompt"]) - 1) // 16 * 16
+    with fleet(work, "--profile", "instant", "--lora-modules", "sql=/adapters/sql", "--lora-modules", "chat") as f:
+        cards = f.ask("/v1/models").json["data"]
+        eq([(c["id"], c["root"], c["parent"], c["max_model_len"]) for c in cards],
+           [("sim-model", "sim-model", None, f.announce["max_model_len"]), ("sql", "/adapters/sql", "sim-model", None),
+            ("chat", "chat", "sim-model", None)])
+
+        def cached(name):
+            said = f.ask("/v1/completions", dict(body, model=name)).json
+            eq(said["model"], name)
+            return (said["usage"]["prompt_tokens_details"] or {}).get("cached_tokens", 0)
+
+        eq([cached(m) for m in ("sim-model", "sql", "sql", "chat", "sim-model")], [0, 0, hit, 0, hit])
+        labels, value = f.metrics().samples["vllm:lora_requests_info"][0]
+        eq(labels, {"max_lora": "2", "running_lora_adapters": "", "waiting_lora_adapters": ""})
+        assert value > 1.7e9, value
+        new = {"lora_name": "new", "lora_path": "/adapters/new"}
+        f.ask("/v1/completions", dict(body, model="new"), 404)
+        eq(f.ask("/v1/load_lora_adapter", new).data, b"Success: LoRA adapter 'new' added successfully.")
+        f.ask("/v1/load_lora_adapter", new, 400)
+        eq(cached("new"), 0)
+        eq(f.ask("/v1/unload_lora_adapter", {"lora_name": "new"}).data, b"Success: LoRA adapter 'new' removed successfully.")
+        f.ask("/v1/unload_lora_adapter", {"lora_name": "new"}, 404)
+        error = f.ask("/v1/completions", dict(body, model="new"), 404).json["error"]
+        eq(error["message"], "The model `new` does not exist.")
+    with fleet(work, "--set", "prefill_tokens_per_s=600", "--set", "max_num_seqs=1", "--set", "max_num_batched_tokens=4096",
+               "--lora-modules", "sql", "--lora-modules", "chat") as f:
+        threads = [threading.Thread(target=f.ask, args=("/v1/completions", dict(body, model=m))) for m in ("sql", "chat")]
+        for t in threads:
+            t.start()
+        seen = set()
+        while any(t.is_alive() for t in threads):
+            labels = f.metrics().samples["vllm:lora_requests_info"][0][0]
+            seen.add((labels["running_lora_adapters"], labels["waiting_lora_adapters"]))
+            time.sleep(0.05)
+        for t in threads:
+            t.join()
+        assert seen & {("sql", "chat"), ("chat", "sql")} and seen <= {(a, b) for a in ("", "sql", "chat") for b in ("", "sql", "chat")}, seen
+    with fleet(work, "--profile", "instant") as f:
+        assert "vllm:lora_requests_info" not in f.metrics().types
 
 
 # ---- metrics ----

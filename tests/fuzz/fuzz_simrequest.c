@@ -33,10 +33,14 @@ static void check_events(const struct events *ev, size_t mark) {
   }
 }
 
-static void check_reply(const struct genrequest *r, enum face_kind face) {
+static void check_reply(const struct genrequest *r, const struct genmodel *model,
+                        enum face_kind face) {
   struct reply reply;
-  struct reply_options o = {
-      .form = face_get(face)->form, .model = "sim-model", .id = "id", .created_s = 1};
+  struct reply_options o = {.form = face_get(face)->form,
+                            .model_of = model,
+                            .model = "sim-model",
+                            .id = "id",
+                            .created_s = 1};
   struct reply_facts f = {.cached = 16, .completion = r->choices->output_len};
   struct events ev;
   struct buf out;
@@ -77,6 +81,8 @@ static void try_request(enum gen_api api, const char *body, size_t len) {
   struct genrequest r;
   struct apierror e = {0};
   struct err err;
+  struct adapters adapters = {.items = &(struct adapter){(char[]){"a"}, (char[]){"a"}}, .n = 1};
+  model.adapters = &adapters;
   require(tokens_open("bytes", &model.tokenizer, &err) == 0);
   if (genrequest_parse(api, body, len, &model, &r, &e)) {
     require((e.status == 400 || e.status == 404) && e.message[0]);
@@ -87,7 +93,7 @@ static void try_request(enum gen_api api, const char *body, size_t len) {
   for (uint32_t i = 0; i < r.n_choices; i++)
     check_choice(&r.choices[i], &model);
   for (int face = 0; face < FACE_KINDS; face++)
-    check_reply(&r, (enum face_kind)face);
+    check_reply(&r, &model, (enum face_kind)face);
   genrequest_free(&r);
 }
 

@@ -266,8 +266,8 @@ static void test_refusals_name_the_field(void **state) {
                 "greater than max_model_len (1000)");
   check_refused(GEN_CHAT, CHAT(",\"kv_transfer_params\":1"), 400, "kv_transfer_params",
                 "should be an object");
-  check_refused(GEN_COMPLETION, "{\"prompt\":\"a\",\"logprobs\":5}", 400, "logprobs",
-                "Requested sample logprobs of 5, which is greater than max allowed: 0");
+  check_refused(GEN_COMPLETION, "{\"prompt\":\"a\",\"logprobs\":21}", 400, "logprobs",
+                "Requested sample logprobs of 21, which is greater than max allowed: 20");
   check_refused(GEN_COMPLETION, "{\"prompt\":\"a\",\"prompt_logprobs\":1,\"stream\":true}", 400,
                 "prompt_logprobs", "`prompt_logprobs` are not available when `stream=True`.");
   check_refused(GEN_COMPLETION, "{\"prompt\":\"a\",\"max_tokens\":0}", 400, "max_tokens",
@@ -280,8 +280,16 @@ static void test_refusals_name_the_field(void **state) {
   check_refused(GEN_CHAT, CHAT(",\"max_tokens\":5,\"min_tokens\":6"), 400, "min_tokens",
                 "less than or equal to max_tokens=5, got 6.");
   check_refused(GEN_CHAT, CHAT(",\"tool_choice\":1"), 400, "tool_choice", "a string or an object");
-  check_refused(GEN_CHAT, CHAT(",\"logprobs\":true"), 400, "logprobs",
-                "greater than max allowed: 0");
+  check_refused(GEN_CHAT, CHAT(",\"logprobs\":true,\"top_logprobs\":21"), 400, "top_logprobs",
+                "Requested sample logprobs of 21, which is greater than max allowed: 20");
+  check_refused(GEN_CHAT, CHAT(",\"top_logprobs\":2"), 400, "top_logprobs",
+                "when using `top_logprobs`, `logprobs` must be set to true.");
+  check_refused(GEN_COMPLETION, "{\"prompt\":\"a\",\"logprobs\":-1}", 400, "logprobs",
+                "`logprobs` must be a positive value.");
+  check_refused(GEN_COMPLETION, "{\"prompt\":\"a\",\"prompt_logprobs\":-2}", 400, "prompt_logprobs",
+                "`prompt_logprobs` must be a positive value or -1.");
+  check_refused(GEN_COMPLETION, "{\"prompt\":\"a\",\"prompt_logprobs\":-1}", 400, "prompt_logprobs",
+                "Requested prompt logprobs of 256, which is greater than max allowed: 20");
   check_refused(GEN_CHAT, CHAT(",\"response_format\":{\"type\":\"json_object\"}"), 400,
                 "response_format", "json_object");
   check_refused(GEN_CHAT, CHAT(",\"stop\":\"\""), 400, "stop", "empty string");

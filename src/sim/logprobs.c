@@ -1,0 +1,258 @@
+/* logprobs.c: see logprobs.h. */
+#include "sim/logprobs.h"
+
+#include <string.h>
+
+#include "sim/babble.h"
+#include "text/json.h"
+
+enum { MOST = 20 };
+
+/* ---- what is asked for ---- */
+
+static int check_most(int64_t n, const char *what, const char *field, struct apierror *e) {
+  if (n <= MOST)
+    return 0;
+  return apierror_set(e, 400, field,
+                      "Requested %s logprobs of %lld, which is greater than max allowed: %d", what,
+                      (long long)n, MOST);
+}
+
+static int read_number(const struct value *body, const char *name, int64_t *out,
+                       struct apierror *e) {
+  *out = -1;
+  return reqfield_int(body, name, INT64_MIN, out, e);
+}
+
+static int read_prompt(const struct value *body, bool stream, const struct genmodel *model,
+                       struct logprobs_ask *out, struct apierror *e) {
+  static const char name[] = "prompt_logprobs";
+  int64_t n;
+  if (reqfield_absent(value_get(body, name)))
+    return 0;
+  if (read_number(body, name, &n, e))
+    return ERR_INVALID;
+  if (stream && (n > 0 || n == -1))
+    return apierror_set(e, 400, name, "`prompt_logprobs` are not available when `stream=True`.");
+  if (n < -1)
+    return apierror_set(e, 400, name, "`prompt_logprobs` must be a positive value or -1.");
+  if (check_most(n == -1 ? (int64_t)model->tokenizer->vocab_size : n, "prompt", name, e))
+    return ERR_INVALID;
+  out->prompt = stream ? -1 : (int)n;
+  return 0;
+}
+
+static int read_chat(const struct value *body, struct logprobs_ask *out, struct apierror *e) {
+  int64_t n = 0;
+  bool on = false;
+  int rc = reqfield_bool(body, "logprobs", &on, e);
+  if (!rc && !reqfield_absent(value_get(body, "top_logprobs")))
+    rc = read_number(body, "top_logprobs", &n, e);
+  if (rc)
+    return rc;
+  if (n < 0)
+    return apierror_set(e, 400, "top_logprobs", "`top_logprobs` must be a positive value.");
+  if (n > 0 && !on)
+    return apierror_set(e, 400, "top_logprobs",
+                        "when using `top_logprobs`, `logprobs` must be set to true.");
+  out->output = on ? (int)(n <= MOST ? n : 0) : -1;
+  return check_most(n, "sample", "top_logprobs", e);
+}
+
+static int read_completion(const struct value *body, struct logprobs_ask *out, struct apierror *e) {
+  int64_t n;
+  if (reqfield_absent(value_get(body, "logprobs")))
+    return 0;
+  int rc = read_number(body, "logprobs", &n, e);
+  if (!rc && n < 0)
+    rc = apierror_set(e, 400, "logprobs", "`logprobs` must be a positive value.");
+  if (!rc)
+    rc = check_most(n, "sample", "logprobs", e);
+  out->output = rc ? -1 : (int)n;
+  return rc;
+}
+
+int logprobs_read(const struct value *body, enum gen_api api, bool stream, bool echo,
+                  const struct genmodel *model, struct logprobs_ask *out, struct apierror *e) {
+  *out = (struct logprobs_ask){.output = -1, .prompt = -1};
+  int rc = reqfield_bool(body, "return_tokens_as_token_ids", &out->as_ids, e);
+  if (!rc)
+    rc = read_prompt(body, stream, model, out, e);
+  if (!rc && api == GEN_COMPLETION)
+    rc = read_completion(body, out, e);
+  else if (!rc && api == GEN_CHAT)
+    rc = read_chat(body, out, e);
+  if (!rc && echo && out->prompt < 0)
+    out->prompt = out->output;
+  out->echo = echo;
+  return rc;
+}
+
+/* ---- what is told ---- */
+
+struct ranked {
+  uint32_t id;
+  double logprob;
+};
+
+/* Number 0 is the token itself, the others are the ids behind it; each less likely than the one
+ * before. */
+static struct ranked rank_of(const struct reply *r, uint32_t id, uint32_t place, uint32_t rank) {
+  double at = 0;
+  for (uint32_t i = 0; i <= rank; i++)
+    at -= 0.001 * (double)(1 + babble_mix((uint64_t)id << 32 ^ (place + i)) % 1500);
+  uint32_t vocab = (uint32_t)r->o.model_of->tokenizer->vocab_size;
+  return (struct ranked){(id + rank) % vocab, at};
+}
+
+static void token_text(const struct reply *r, uint32_t id, bool as_id, struct buf *out) {
+  struct err err;
+  buf_reset(out);
+  if (as_id) {
+    buf_printf(out, "token_id:%u", id);
+    return;
+  }
+  int rc = tokens_decode(r->o.model_of->tokenizer, &id, 1, out, &err);
+  if (rc || json_utf8_valid(out->data ? out->data : "", out->len) != out->len) {
+    buf_reset(out);
+    buf_puts(out, "\xef\xbf\xbd"); /* U+FFFD: no character by itself */
+  }
+}
+
+static void put_text(struct buf *text, struct buf *out) {
+  json_write_string(out, text->data ? text->data : "", text->len);
+}
+
+/* `{"token":…,"logprob":…,"bytes":[…]`, open. */
+static void put_entry(const struct reply *r, struct ranked t, struct buf *text, struct buf *out) {
+  token_text(r, t.id, r->request->logprobs.as_ids, text);
+  buf_puts(out, "{\"token\":");
+  put_text(text, out);
+  buf_printf(out, ",\"logprob\":%.3f,\"bytes\":[", t.logprob);
+  token_text(r, t.id, false, text);
+  for (size_t i = 0; i < text->len; i++)
+    buf_printf(out, i ? ",%u" : "%u", (unsigned)(unsigned char)text->data[i]);
+  buf_putc(out, ']');
+}
+
+static void put_chat(const struct reply *r, const struct genchoice *c, uint32_t from, uint32_t to,
+                     struct buf *text, struct buf *out) {
+  buf_puts(out, "{\"content\":[");
+  for (uint32_t i = from; i < to; i++) {
+    buf_puts(out, i > from ? "," : "");
+    put_entry(r, rank_of(r, c->output[i], i, 0), text, out);
+    buf_puts(out, ",\"top_logprobs\":[");
+    for (int k = 0; k < r->request->logprobs.output; k++) {
+      buf_puts(out, k ? "," : "");
+      put_entry(r, rank_of(r, c->output[i], i, (uint32_t)k), text, out);
+      buf_putc(out, '}');
+    }
+    buf_puts(out, "]}");
+  }
+  buf_puts(out, "]}");
+}
+
+/* The tokens of a completion's lists: an echoed prompt, then the output. */
+struct span {
+  const struct genchoice *c;
+  uint32_t prompt, from, n; /* n: of both */
+};
+
+static uint32_t id_at(const struct span *s, uint32_t i) {
+  return i < s->prompt ? s->c->tokens[i] : s->c->output[s->from + i - s->prompt];
+}
+
+static void put_top(const struct reply *r, uint32_t id, uint32_t place, struct buf *text,
+                    struct buf *out) {
+  int n = r->request->logprobs.output;
+  buf_putc(out, '{');
+  for (int k = 0; k < (n > 0 ? n : 1); k++) {
+    struct ranked t = rank_of(r, id, place, (uint32_t)k);
+    token_text(r, t.id, r->request->logprobs.as_ids, text);
+    buf_puts(out, k ? "," : "");
+    put_text(text, out);
+    buf_printf(out, ":%.3f", t.logprob);
+  }
+  buf_putc(out, '}');
+}
+
+/* The first token of a prompt has none: null. */
+static void put_lists(const struct reply *r, const struct span *s, struct buf *text,
+                      struct buf *out) {
+  size_t at = s->from ? s->c->shown[s->from - 1] + s->c->echo_len : 0;
+  buf_puts(out, "{\"text_offset\":[");
+  for (uint32_t i = 0; i < s->n; i++) {
+    buf_printf(out, i ? ",%zu" : "%zu", at);
+    token_text(r, id_at(s, i), false, text);
+    at += text->len;
+  }
+  buf_puts(out, "],\"token_logprobs\":[");
+  for (uint32_t i = 0; i < s->n; i++) {
+    buf_puts(out, i ? "," : "");
+    if (s->prompt && !i)
+      buf_puts(out, "null");
+    else
+      buf_printf(out, "%.3f", rank_of(r, id_at(s, i), s->from + i, 0).logprob);
+  }
+  buf_puts(out, "],\"tokens\":[");
+  for (uint32_t i = 0; i < s->n; i++) {
+    buf_puts(out, i ? "," : "");
+    token_text(r, id_at(s, i), r->request->logprobs.as_ids, text);
+    put_text(text, out);
+  }
+  buf_puts(out, "],\"top_logprobs\":[");
+  for (uint32_t i = 0; i < s->n; i++) {
+    buf_puts(out, i ? "," : "");
+    if (s->prompt && !i)
+      buf_puts(out, "null");
+    else
+      put_top(r, id_at(s, i), s->from + i, text, out);
+  }
+  buf_puts(out, "]}");
+}
+
+void logprobs_put(const struct reply *r, const struct genchoice *c, uint32_t from, uint32_t to,
+                  struct buf *out) {
+  const struct logprobs_ask *ask = &r->request->logprobs;
+  struct span s = {.c = c, .from = from};
+  struct buf text;
+  buf_puts(out, ",\"logprobs\":");
+  s.prompt = ask->echo && !from ? c->prompt_len : 0;
+  s.n = s.prompt + (r->request->echo_alone ? 0 : to - from);
+  if (ask->output < 0 || r->o.hide || !s.n) {
+    buf_puts(out, "null");
+    return;
+  }
+  buf_init(&text, BUF_MAX_OWN);
+  if (r->request->api == GEN_CHAT)
+    put_chat(r, c, from, to, &text, out);
+  else
+    put_lists(r, &s, &text, out);
+  buf_free(&text);
+}
+
+void logprobs_put_prompt(const struct reply *r, const struct genchoice *c, struct buf *out) {
+  int n = r->request->logprobs.prompt;
+  struct buf text;
+  buf_puts(out, ",\"prompt_logprobs\":");
+  if (n < 0 || r->o.hide) {
+    buf_puts(out, "null");
+    return;
+  }
+  buf_init(&text, BUF_MAX_OWN);
+  buf_puts(out, "[null");
+  for (uint32_t i = 1; i < c->prompt_len; i++) {
+    buf_puts(out, ",{");
+    for (int k = 0; k < (n > 0 ? n : 1); k++) {
+      struct ranked t = rank_of(r, c->tokens[i], i, (uint32_t)k);
+      token_text(r, t.id, false, &text);
+      buf_printf(out, "%s\"%u\":{\"logprob\":%.3f,\"rank\":%d,\"decoded_token\":", k ? "," : "",
+                 t.id, t.logprob, k + 1);
+      put_text(&text, out);
+      buf_putc(out, '}');
+    }
+    buf_putc(out, '}');
+  }
+  buf_putc(out, ']');
+  buf_free(&text);
+}
