@@ -25,7 +25,8 @@ TEST_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 # System headers count as such (-isystem), so that our warnings speak of our code alone.
 PKGS := lua5.4 libuv libcurl openssl libzmq msgpack
 SYS_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) 2>/dev/null)) -isystem /usr/share/include/llhttp -isystem /usr/include/llhttp
-SYS_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -llua5.4-cjson -lxxhash -lpcre2-8 -lm -ldl
+# libzmq is loaded when it is needed (io/zmqlib.h); of msgpack only headers are used.
+SYS_LIBS := $(filter-out -lzmq -lmsgpackc,$(shell pkg-config --libs $(PKGS) 2>/dev/null)) -llua5.4-cjson -lxxhash -lpcre2-8 -lm -ldl
 
 LLHTTP_DIR := /usr/share/llhttp
 LLHTTP_OBJS := $(patsubst %,$(BUILD)/llhttp/%.o,llhttp api http)
@@ -158,7 +159,7 @@ test: $(BUILD)/.deps-test ## install, build, run every test; ends with "N passed
 $(BUILD)/unit/%: tests/unit/%.c tests/unit/check.h $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(call say,TEST,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) $(TEST_OPT) -Itests/unit -MMD -MP -MF $@.d -o $@ $< $(LDFLAGS) $(TEST_LD) $(ARCHIVE) -lcmocka $(SYS_LIBS)
+	$(Q)$(CC) $(CPPFLAGS) $(SYS_CFLAGS) $(CFLAGS) $(TEST_OPT) -Itests/unit -MMD -MP -MF $@.d -o $@ $< $(LDFLAGS) $(TEST_LD) $(ARCHIVE) -lcmocka $(SYS_LIBS) -Wl,--as-needed -lzmq
 
 unit: ## build and run the unit tests (T=test_name for one)
 	@tests/run --unit-bins "$(UNIT_BINS)"

@@ -4,17 +4,19 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <zmq.h>
 
 #include "base/mem.h"
 #include "io/loop.h"
+#include "io/zmqlib.h"
 
 struct zmqsock_hub {
+  struct zmqlib lib;
   void *context;
 };
 
 struct zmqsock {
   struct loop *loop;
+  const struct zmqlib *lib;
   struct zmqsock_options options;
   void *socket;
   struct loop_fd *fd;
@@ -24,14 +26,19 @@ struct zmqsock {
 };
 
 int zmqsock_hub_new(size_t max_sockets, struct zmqsock_hub **out, struct err *err) {
+  struct zmqlib lib;
   *out = NULL;
-  void *context = zmq_ctx_new();
+  int rc = zmqlib_load(&lib, NULL, err);
+  if (rc)
+    return rc;
+  void *context = lib.ctx_new();
   if (!context)
-    return err_set(err, ERR_IO, "cannot start ZeroMQ: %s", zmq_strerror(errno));
-  zmq_ctx_set(context, ZMQ_BLOCKY, 0); /* sockets forget what was not sent when they close */
-  int limit = zmq_ctx_get(context, ZMQ_SOCKET_LIMIT);
-  zmq_ctx_set(context, ZMQ_MAX_SOCKETS, max_sockets < (size_t)limit ? (int)max_sockets : limit);
+    return err_set(err, ERR_IO, "cannot start ZeroMQ: %s", lib.strerror(errno));
+  lib.ctx_set(context, ZMQ_BLOCKY, 0); /* sockets forget what was not sent when they close */
+  int limit = lib.ctx_get(context, ZMQ_SOCKET_LIMIT);
+  lib.ctx_set(context, ZMQ_MAX_SOCKETS, max_sockets < (size_t)limit ? (int)max_sockets : limit);
   struct zmqsock_hub *hub = MEM_NEW(struct zmqsock_hub);
+  hub->lib = lib;
   hub->context = context;
   *out = hub;
   return 0;
@@ -40,7 +47,7 @@ int zmqsock_hub_new(size_t max_sockets, struct zmqsock_hub **out, struct err *er
 void zmqsock_hub_delete(struct zmqsock_hub *hub) {
   if (!hub)
     return;
-  while (zmq_ctx_term(hub->context) != 0 && errno == EINTR) {
+  while (hub->lib.ctx_term(hub->context) != 0 && errno == EINTR) {
   }
   mem_free(hub);
 }
@@ -51,7 +58,7 @@ void zmqsock_hub_delete(struct zmqsock_hub *hub) {
 static bool may_receive(const struct zmqsock *s) {
   int events = 0;
   size_t len = sizeof events;
-  if (zmq_getsockopt(s->socket, ZMQ_EVENTS, &events, &len) != 0)
+  if (s->lib->getsockopt(s->socket, ZMQ_EVENTS, &events, &len) != 0)
     return false;
   return events & ZMQ_POLLIN;
 }
@@ -80,27 +87,28 @@ static void on_look(struct loop_task *task) {
 
 /* ---- open and close ---- */
 
-static void set_int(void *socket, int option, int value) {
-  int rc = zmq_setsockopt(socket, option, &value, sizeof value);
+static void set_int(struct zmqsock *s, int option, int value) {
+  int rc = s->lib->setsockopt(s->socket, option, &value, sizeof value);
   assert(rc == 0); /* our own constants */
   (void)rc;
 }
 
 static void set_options(struct zmqsock *s) {
   const struct zmqsock_options *o = &s->options;
-  set_int(s->socket, ZMQ_LINGER, 0);
+  set_int(s, ZMQ_LINGER, 0);
   if (strchr(o->endpoint, '[')) /* else IPv4 addresses are told as those of IPv6 */
-    set_int(s->socket, ZMQ_IPV6, 1);
-  set_int(s->socket, ZMQ_SNDHWM, (int)(o->hwm > INT32_MAX ? INT32_MAX : o->hwm));
+    set_int(s, ZMQ_IPV6, 1);
+  set_int(s, ZMQ_SNDHWM, (int)(o->hwm > INT32_MAX ? INT32_MAX : o->hwm));
   if (o->kind == ZMQSOCK_ROUTER)
-    set_int(s->socket, ZMQ_ROUTER_MANDATORY, 1); /* else a peer without room loses messages */
+    set_int(s, ZMQ_ROUTER_MANDATORY, 1); /* else a peer without room loses messages */
   int64_t most = o->max_bytes ? (int64_t)o->max_bytes : -1;
-  int rc = zmq_setsockopt(s->socket, ZMQ_MAXMSGSIZE, &most, sizeof most);
+  int rc = s->lib->setsockopt(s->socket, ZMQ_MAXMSGSIZE, &most, sizeof most);
   assert(rc == 0);
   (void)rc;
 }
 
-static int refused(const struct zmqsock_options *o, struct err *err) {
+static int refused(const struct zmqsock *s, struct err *err) {
+  const struct zmqsock_options *o = &s->options;
   int number = errno;
   if (number == EADDRINUSE)
     return err_set(err, ERR_IO, "%.200s is in use; choose another port, or 0 for any free one",
@@ -110,20 +118,20 @@ static int refused(const struct zmqsock_options *o, struct err *err) {
                    "\"%.200s\" is no ZeroMQ endpoint; one looks like tcp://127.0.0.1:5557",
                    o->endpoint);
   return err_set(err, ERR_IO, "cannot %s %.200s: %s", o->connect ? "connect to" : "listen on",
-                 o->endpoint, zmq_strerror(number));
+                 o->endpoint, s->lib->strerror(number));
 }
 
 static int attach(struct zmqsock *s, struct err *err) {
   const struct zmqsock_options *o = &s->options;
-  if ((o->connect ? zmq_connect : zmq_bind)(s->socket, o->endpoint) != 0)
-    return refused(o, err);
+  if ((o->connect ? s->lib->connect : s->lib->bind)(s->socket, o->endpoint) != 0)
+    return refused(s, err);
   size_t len = sizeof s->endpoint;
-  if (o->connect || zmq_getsockopt(s->socket, ZMQ_LAST_ENDPOINT, s->endpoint, &len) != 0)
+  if (o->connect || s->lib->getsockopt(s->socket, ZMQ_LAST_ENDPOINT, s->endpoint, &len) != 0)
     snprintf(s->endpoint, sizeof s->endpoint, "%s", o->endpoint);
   int fd = -1;
   len = sizeof fd;
-  if (zmq_getsockopt(s->socket, ZMQ_FD, &fd, &len) != 0)
-    return err_set(err, ERR_IO, "%.200s: %s", o->endpoint, zmq_strerror(errno));
+  if (s->lib->getsockopt(s->socket, ZMQ_FD, &fd, &len) != 0)
+    return err_set(err, ERR_IO, "%.200s: %s", o->endpoint, s->lib->strerror(errno));
   return loop_fd_open(s->loop, fd, LOOP_READ, on_fd, s, &s->fd, err);
 }
 
@@ -131,12 +139,13 @@ int zmqsock_open(struct loop *loop, struct zmqsock_hub *hub, const struct zmqsoc
                  struct zmqsock **out, struct err *err) {
   static const int kinds[] = {[ZMQSOCK_PUB] = ZMQ_PUB, [ZMQSOCK_ROUTER] = ZMQ_ROUTER};
   *out = NULL;
-  void *socket = zmq_socket(hub->context, kinds[o->kind]);
+  void *socket = hub->lib.socket(hub->context, kinds[o->kind]);
   if (!socket)
     return err_set(err, ERR_IO, "no ZeroMQ socket for %.200s: %s", o->endpoint,
-                   zmq_strerror(errno));
+                   hub->lib.strerror(errno));
   struct zmqsock *s = MEM_NEW(struct zmqsock);
   s->loop = loop;
+  s->lib = &hub->lib;
   s->options = *o;
   s->socket = socket;
   s->look.run = on_look;
@@ -163,35 +172,35 @@ void zmqsock_close(struct zmqsock *s) {
   loop_unready(s->loop, &s->look);
   if (s->fd)
     loop_fd_close(s->fd);
-  zmq_close(s->socket);
+  s->lib->close(s->socket);
   mem_free(s);
 }
 
 /* ---- sending ---- */
 
-static void make(zmq_msg_t *msg, const struct zmqsock_part *part) {
-  int rc = zmq_msg_init_size(msg, part->len);
+static void make(struct zmqsock *s, zmq_msg_t *msg, const struct zmqsock_part *part) {
+  int rc = s->lib->msg_init_size(msg, part->len);
   assert(rc == 0); /* memory ran out, and libzmq has no other word for it */
   (void)rc;
   if (part->len)
-    memcpy(zmq_msg_data(msg), part->data, part->len);
+    memcpy(s->lib->msg_data(msg), part->data, part->len);
 }
 
 int zmqsock_send(struct zmqsock *s, const struct zmqsock_part *parts, size_t n) {
   int rc = 0;
   for (size_t i = 0; i < n && !rc; i++) {
     zmq_msg_t msg;
-    make(&msg, &parts[i]);
+    make(s, &msg, &parts[i]);
     int flags = ZMQ_DONTWAIT | (i + 1 < n ? ZMQ_SNDMORE : 0);
     int sent;
     do
-      sent = zmq_msg_send(&msg, s->socket, flags);
+      sent = s->lib->msg_send(&msg, s->socket, flags);
     while (sent < 0 && errno == EINTR);
     if (sent >= 0)
       continue;
     rc = errno == EAGAIN ? ERR_LIMIT : ERR_CLOSED;
     assert(i == 0); /* libzmq takes a message as a whole or not at all */
-    zmq_msg_close(&msg);
+    s->lib->msg_close(&msg);
   }
   if (s->options.ready && !s->telling)
     loop_ready(s->loop, &s->look);
@@ -221,23 +230,23 @@ int zmqsock_receive(struct zmqsock *s, struct zmqsock_message *m) {
   m->n = 0;
   for (bool more = true; more;) {
     zmq_msg_t msg;
-    zmq_msg_init(&msg);
+    s->lib->msg_init(&msg);
     int got;
     do
-      got = zmq_msg_recv(&msg, s->socket, ZMQ_DONTWAIT);
+      got = s->lib->msg_recv(&msg, s->socket, ZMQ_DONTWAIT);
     while (got < 0 && errno == EINTR);
     if (got < 0) {
-      zmq_msg_close(&msg);
+      s->lib->msg_close(&msg);
       m->n = 0;
       return ERR_NOT_FOUND;
     }
     if (m->n < ZMQSOCK_MAX_FRAMES) {
-      buf_put(&m->bytes, zmq_msg_data(&msg), zmq_msg_size(&msg));
+      buf_put(&m->bytes, s->lib->msg_data(&msg), s->lib->msg_size(&msg));
       m->ends[m->n] = m->bytes.len;
     }
     m->n++;
-    more = zmq_msg_more(&msg);
-    zmq_msg_close(&msg);
+    more = s->lib->msg_more(&msg);
+    s->lib->msg_close(&msg);
   }
   return 0;
 }
