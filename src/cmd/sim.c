@@ -23,6 +23,7 @@ struct sim_options {
   const char *host, *profile, *model, *truth, *events_config;
   struct genmodel_options text;
   struct options_list sets, faults, adapters;
+  int64_t queued_reqs, queued_tokens;
   struct simhost_flags flags;
   const char *face;
   double keep_alive_s;
@@ -97,6 +98,15 @@ static const struct options_spec specs[] = {
     {"--enable-force-include-usage", NULL, OPTIONS_FLAG,
      offsetof(struct sim_options, flags.force_usage),
      "usage at the end of every stream, asked for or not, as vLLM's option of that name"},
+    {"--enable-per-request-metrics", NULL, OPTIONS_FLAG,
+     offsetof(struct sim_options, flags.request_metrics),
+     "times of each request in its reply or usage event (`metrics`), as vLLM's option"},
+    {"--max-num-queued-reqs", "N", OPTIONS_COUNT, offsetof(struct sim_options, queued_reqs),
+     "503 beyond so many choices that wait or run, as vLLM's option; 0 = no limit (default)"},
+    {"--max-num-queued-tokens", "N", OPTIONS_COUNT, offsetof(struct sim_options, queued_tokens),
+     "503 while so many prompt tokens wait for their first output; 0 = no limit (default)"},
+    {"--metrics", NULL, OPTIONS_FLAG, offsetof(struct sim_options, flags.metrics),
+     "of --face llamacpp: /metrics is there, as with llama.cpp's option"},
     {"--no-responses-store", NULL, OPTIONS_FLAG, offsetof(struct sim_options, flags.no_store),
      "keep no responses: a vLLM without VLLM_ENABLE_RESPONSES_API_STORE=1"},
     {"--no-cached-tokens", NULL, OPTIONS_FLAG, offsetof(struct sim_options, flags.no_cached),
@@ -112,6 +122,8 @@ static const struct options_range ranges[] = {
     {"--replicas", 1, 4096},
     {"--port", 0, 65535},
     {"--admin-port", 0, 65535},
+    {"--max-num-queued-reqs", 0, 1000000000},
+    {"--max-num-queued-tokens", 0, 1000000000},
 };
 
 static const struct options_command command = {
@@ -380,6 +392,8 @@ static int run(const struct sim_options *o, struct err *err) {
                                 .truth = o->truth,
                                 .seed = (uint64_t)o->seed,
                                 .flags = o->flags};
+  fo.flags.max_queued_reqs = (uint32_t)o->queued_reqs;
+  fo.flags.max_queued_tokens = (uint32_t)o->queued_tokens;
   fo.flags.keep_alive_ns = (uint64_t)(o->keep_alive_s * 1e9);
   struct loop *loop = NULL;
   struct simfleet *fleet = NULL;

@@ -100,6 +100,14 @@ static void get_models(struct simhost *h, struct httpd_request *req, struct answ
 
 static void get_metrics(struct simhost *h, struct httpd_request *req, struct answer *a) {
   (void)req;
+  if (h->face == FACE_LLAMACPP && !h->flags.metrics) {
+    struct apierror e = {0};
+    apierror_set(&e, 501, NULL,
+                 "This server does not support metrics endpoint. Start it with `--metrics`");
+    a->status = 501;
+    face_refusal(h->face, &e, &a->body);
+    return;
+  }
   a->content_type = "text/plain; version=0.0.4; charset=utf-8";
   struct buf running, waiting;
   buf_init(&running, BUF_MAX_OWN);
@@ -110,6 +118,7 @@ static void get_metrics(struct simhost *h, struct httpd_request *req, struct ans
   double now = (double)((int64_t)loop_now(h->loop) + loop_realtime_offset(h->loop)) / 1e9;
   struct replica_state state = {.model = h->model->name,
                                 .asleep = h->asleep ? (h->discarded ? 2 : 1) : 0,
+                                .limits = h->flags.max_queued_reqs || h->flags.max_queued_tokens,
                                 .adapters = h->adapters.n,
                                 .running_adapters = running.data,
                                 .waiting_adapters = waiting.data,
@@ -211,7 +220,7 @@ static const struct endpoint {
     {"GET", "/health_generate", get_health, SGLANG},
     {"GET", "/ping", get_health, VLLM},
     {"GET", "/version", get_version, VLLM | 1 << FACE_TRTLLM},
-    {"GET", "/metrics", get_metrics, VLLM | SGLANG},
+    {"GET", "/metrics", get_metrics, VLLM | SGLANG | 1 << FACE_TGI | 1 << FACE_LLAMACPP},
     {"POST", "/tokenize", post_tokenize, VLLM | SGLANG},
     {"POST", "/tokenize", faceapi_tokenize, 1 << FACE_LLAMACPP},
     {"POST", "/detokenize", post_detokenize, VLLM | SGLANG},

@@ -9,12 +9,14 @@
 #include "text/json.h"
 
 static const struct face faces[FACE_KINDS] = {
-    [FACE_VLLM] = {"vllm", "vLLM", "vllm", &reply_vllm, true, 0},
-    [FACE_SGLANG] = {"sglang", "SGLang", "sglang", &reply_sglang, false, 0},
-    [FACE_TGI] = {"tgi", "TGI", "tgi", &reply_tgi, false, 15 * NS_PER_S},
-    [FACE_LLAMACPP] = {"llamacpp", "llama.cpp", "llamacpp", &reply_llamacpp, false, 30 * NS_PER_S},
-    [FACE_TRTLLM] = {"trtllm", "TensorRT-LLM", "tensorrt_llm", &reply_trtllm, false, 0},
-    [FACE_OLLAMA] = {"ollama", "Ollama", "library", &reply_ollama, false, 0},
+    [FACE_VLLM] = {"vllm", "vLLM", "vllm", &reply_vllm, true, METERS_VLLM, 0},
+    [FACE_SGLANG] = {"sglang", "SGLang", "sglang", &reply_sglang, false, METERS_SGLANG, 0},
+    [FACE_TGI] = {"tgi", "TGI", "tgi", &reply_tgi, false, METERS_TGI, 15 * NS_PER_S},
+    [FACE_LLAMACPP] = {"llamacpp", "llama.cpp", "llamacpp", &reply_llamacpp, false, METERS_LLAMACPP,
+                       30 * NS_PER_S},
+    [FACE_TRTLLM] = {"trtllm", "TensorRT-LLM", "tensorrt_llm", &reply_trtllm, false, METERS_VLLM,
+                     0},
+    [FACE_OLLAMA] = {"ollama", "Ollama", "library", &reply_ollama, false, METERS_VLLM, 0},
 };
 
 const struct face *face_get(enum face_kind kind) {
@@ -68,7 +70,9 @@ void face_refusal(enum face_kind kind, const struct apierror *e, struct buf *out
     buf_printf(out, "{\"error\":{\"code\":%d,", e->status);
     reply_put_string("message", e->message, out);
     buf_printf(out, ",\"type\":\"%s\"}}",
-               e->status >= 500 ? "server_error" : "invalid_request_error");
+               e->status == 501   ? "not_supported_error"
+               : e->status >= 500 ? "server_error"
+                                  : "invalid_request_error");
     break;
   default:
     apierror_write(e, out);

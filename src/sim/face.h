@@ -7,6 +7,7 @@
 #ifndef SIM_FACE_H
 #define SIM_FACE_H
 
+#include "sim/meters.h"
 #include "sim/reply.h"
 
 enum face_kind {
@@ -25,7 +26,8 @@ struct face {
   const char *owned_by;
   const struct reply_form *form;
   bool has_responses;
-  uint64_t keep_alive_ns; /* a comment after so much silence in a stream; 0 = none */
+  enum meters_style meters; /* of its page of metrics, where it has one */
+  uint64_t keep_alive_ns;   /* a comment after so much silence in a stream; 0 = none */
 };
 
 /* ERR_NOT_FOUND names those that exist. */

@@ -312,6 +312,32 @@ static void on_queue_due(struct loop_timer *t) {
   add_to_engine(CONTAINER_OF(t, struct generation, queue_timer));
 }
 
+/* What is under way against --max-num-queued-reqs and --max-num-queued-tokens. */
+static int check_room(const struct generation *x, struct apierror *e) {
+  const struct simhost_flags *f = &x->host->flags;
+  uint64_t choices = 0, tokens = 0;
+  if (!f->max_queued_reqs && !f->max_queued_tokens)
+    return 0;
+  for (const struct generation *o = x->host->open; o; o = o->next)
+    for (uint32_t i = 0; o != x && o->has_gen && i < o->gen.n_choices; i++) {
+      bool queued = !o->n_parts, in = o->n_parts > i && o->parts[i].in_engine;
+      choices += queued || in;
+      tokens += queued || (in && !o->parts[i].seq.first_ns) ? o->gen.choices[i].prompt_len : 0;
+    }
+  bool many = f->max_queued_reqs && choices + x->gen.n_choices > f->max_queued_reqs;
+  if (!many && !(f->max_queued_tokens && tokens >= f->max_queued_tokens))
+    return 0;
+  replica_count_rejection(x->host->replica, many);
+  return many ? apierror_set(e, 503, NULL,
+                             "Too many requests are queued: %llu, the limit is %u. Please retry "
+                             "later.",
+                             (unsigned long long)choices, f->max_queued_reqs)
+              : apierror_set(e, 503, NULL,
+                             "Too many prompt tokens are queued: %llu, the limit is %u. Please "
+                             "retry later.",
+                             (unsigned long long)tokens, f->max_queued_tokens);
+}
+
 static void begin_reply(struct generation *x) {
   struct simhost *h = x->host;
   const struct fault_plan *plan = &x->delivery.plan;
@@ -332,6 +358,7 @@ static void begin_reply(struct generation *x) {
                             .model_of = h->model,
                             .id = x->id,
                             .created_s = x->created_s,
+                            .metrics = h->flags.request_metrics,
                             .no_cached = h->flags.no_cached,
                             .hide = plan->no_output,
                             .no_usage = plan->no_usage};
@@ -351,9 +378,14 @@ static void start(struct generation *x) {
                ? responses_parse(body, len, h->model, &h->responses, &x->gen, &x->ask, &e)
                : genrequest_parse(api, body, len, h->model, &x->gen, &e);
   x->gen.api = api;
-  if (!rc && h->face != FACE_VLLM && (x->gen.logprobs.output >= 0 || x->gen.logprobs.prompt >= 0)) {
+  bool probabilities = !rc && (x->gen.logprobs.output >= 0 || x->gen.logprobs.prompt >= 0);
+  int taken = rc;
+  if (h->face != FACE_VLLM && probabilities)
     rc = apierror_set(&e, 400, "logprobs", "logprobs: this simulated %s knows no probabilities",
                       face_get(h->face)->title);
+  if (!rc)
+    rc = check_room(x, &e);
+  if (rc && !taken) {
     genrequest_free(&x->gen);
     response_ask_free(&x->ask);
     x->gen.api = api;

@@ -9,7 +9,7 @@
 #include "sim/residence.h"
 #include "sim/simhost.h"
 
-enum { GENERATION_ID_MAX = 128, GENERATION_HEAD_MAX = 320 };
+enum { GENERATION_ID_MAX = 128, GENERATION_HEAD_MAX = 512 };
 
 /* One choice in the engine. */
 struct gen_part {

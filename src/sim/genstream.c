@@ -43,6 +43,8 @@ struct reply_facts genstream_facts(const struct generation *x) {
   struct reply_facts f = {.cached = generation_cached(x)};
   const struct replica_seq *seq = x->n_parts ? &x->parts[0].seq : NULL;
   if (seq && seq->first_ns) {
+    f.queue_ns = seq->scheduled_ns - seq->queued_ns;
+    f.first_tokens = seq->engine.num_output;
     f.prefill_ns = seq->first_ns - seq->scheduled_ns;
     f.decode_ns = seq->last_ns - seq->first_ns;
   }
@@ -90,11 +92,26 @@ void genstream_make_head(const struct generation *x, const char *type, char *hea
            id ? "X-Request-Id: " : "", id ? id : "", id ? "\r\n" : "");
 }
 
+/* TGI's figures in the head of a whole reply, milliseconds. */
+static void put_times(const struct generation *x, const struct reply_facts *f, char *head) {
+  size_t len = strlen(head);
+  uint64_t inference = f->prefill_ns + f->decode_ns;
+  uint32_t n = f->first_tokens ? f->first_tokens : 1;
+  snprintf(head + len, GENERATION_HEAD_MAX - len,
+           "x-compute-time: %.3f\r\nx-queue-time: %llu\r\nx-inference-time: %llu\r\n"
+           "x-time-per-token: %llu\r\nx-prompt-tokens: %u\r\n",
+           (double)(f->queue_ns + inference) / 1e9, (unsigned long long)(f->queue_ns / NS_PER_MS),
+           (unsigned long long)(inference / NS_PER_MS),
+           (unsigned long long)(inference / n / NS_PER_MS), genrequest_prompt_tokens(&x->gen));
+}
+
 void genstream_send_whole(struct generation *x) {
   char head[GENERATION_HEAD_MAX];
   struct buf *b = &x->host->scratch;
   struct reply_facts f = genstream_facts(x);
   genstream_make_head(x, "application/json", head);
+  if (x->host->face == FACE_TGI)
+    put_times(x, &f, head);
   if (x->parts[0].seq.engine.hold_id)
     x->reply.transfer = transfer_offer(x->host, x->id, &x->parts[0].seq.engine);
   x->reply.o.form->whole(&x->reply, &f, b);

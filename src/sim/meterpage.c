@@ -62,8 +62,14 @@ void meterpage_head(struct meterpage *w, const char *name, const char *suffix, c
 
 void meterpage_sample(struct meterpage *w, const char *name, const char *suffix, const char *before,
                       const char *after, double x) {
-  buf_printf(w->out, "%s%s{%s%smodel_name=\"%s\"%s%s} ", name, suffix, w->lead, before,
-             w->model.data, after, w->tail);
+  size_t len = strlen(before);
+  if (!w->plain)
+    buf_printf(w->out, "%s%s{%s%smodel_name=\"%s\"%s%s} ", name, suffix, w->lead, before,
+               w->model.data, after, w->tail);
+  else if (len) /* its last comma has nothing behind it */
+    buf_printf(w->out, "%s%s{%.*s} ", name, suffix, (int)len - 1, before);
+  else
+    buf_printf(w->out, "%s%s ", name, suffix);
   meterpage_value(w->out, x);
   buf_putc(w->out, '\n');
 }
@@ -76,10 +82,12 @@ void meterpage_gauge(struct meterpage *w, const char *name, const char *help, do
 void meterpage_counters(struct meterpage *w, const char *name, const char *help,
                         const char *const *before, const char *const *after, const uint64_t *x,
                         size_t n) {
-  meterpage_head(w, name, "_total", "counter", help);
+  const char *total = w->plain ? "" : "_total";
+  meterpage_head(w, name, total, "counter", help);
   for (size_t i = 0; i < n; i++)
-    meterpage_sample(w, name, "_total", before ? before[i] : "", after ? after[i] : "",
-                     (double)x[i]);
+    meterpage_sample(w, name, total, before ? before[i] : "", after ? after[i] : "", (double)x[i]);
+  if (w->plain)
+    return;
   meterpage_head(w, name, "_created", "gauge", help);
   for (size_t i = 0; i < n; i++)
     meterpage_sample(w, name, "_created", before ? before[i] : "", after ? after[i] : "",
@@ -109,6 +117,8 @@ void meterpage_hist(struct meterpage *w, const struct meter_spec *spec, const st
   }
   meterpage_sample(w, spec->name, "_count", "", "", (double)h->count);
   meterpage_sample(w, spec->name, "_sum", "", "", h->sum);
+  if (w->plain)
+    return;
   meterpage_head(w, spec->name, "_created", "gauge", spec->help);
   meterpage_sample(w, spec->name, "_created", "", "", w->created_s);
 }

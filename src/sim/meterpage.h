@@ -11,6 +11,7 @@ struct meterpage {
   struct buf *out;
   struct buf model;        /* the model's name with label escapes */
   const char *lead, *tail; /* labels of every sample before and behind all others, with commas */
+  bool plain;              /* no labels but `before`, no _total, no _created */
   double created_s;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "sim/meterpage.h"
+#include "sim/meters_plain.h"
 #include "sim/meters_sglang.h"
 
 static const double ttft_edges[] = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
@@ -75,7 +76,9 @@ void meters_init(struct meters *m, enum meters_style style, uint32_t max_model_l
   uint32_t n;
   m->length_edges = series(max_model_len, &n);
   for (int i = 0; i < METER_HISTS; i++) {
-    const struct meter_spec *own = style == METERS_SGLANG ? meters_sglang_spec(i) : NULL;
+    const struct meter_spec *own = style == METERS_SGLANG ? meters_sglang_spec(i)
+                                   : style == METERS_TGI  ? meters_tgi_spec(i)
+                                                          : NULL;
     const struct meter_spec *spec = own ? own : &hist_specs[i];
     m->edges[i].edges = spec->edges ? spec->edges : m->length_edges;
     m->edges[i].n = spec->edges ? spec->n : n;
@@ -198,6 +201,11 @@ static void put_engine(struct meterpage *w, const struct meters *m, const struct
   put_tokens(w, m, now);
   meterpage_counters(w, "vllm:request_success", "Ended requests by reason.", reasons, NULL,
                      m->finished, METER_FINISHES);
+  static const char *const limits[] = {",reason=\"max_num_queued_tokens\"",
+                                       ",reason=\"max_num_queued_reqs\""};
+  if (now->limits)
+    meterpage_counters(w, "vllm:admission_rejections", "Requests refused with 503 by reason.", NULL,
+                       limits, m->rejected, ARRAY_LEN(limits));
 }
 
 void meters_write(const struct meters *m, const struct meters_now *now, struct buf *out) {
@@ -205,6 +213,8 @@ void meters_write(const struct meters *m, const struct meters_now *now, struct b
   meterpage_init(&w, now->model, m->created_s, out);
   if (m->style == METERS_SGLANG) {
     meters_write_sglang(m, now, &w);
+  } else if (m->style != METERS_VLLM) {
+    meters_write_plain(m, now, &w);
   } else {
     w.lead = "engine=\"0\",";
     put_engine(&w, m, now);

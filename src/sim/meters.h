@@ -39,7 +39,7 @@ enum meter_finish {
 };
 
 /* Whose page it is. */
-enum meters_style { METERS_VLLM, METERS_SGLANG };
+enum meters_style { METERS_VLLM, METERS_SGLANG, METERS_TGI, METERS_LLAMACPP };
 
 struct meter_spec {
   const char *name, *help;
@@ -66,7 +66,8 @@ struct meters {
   uint64_t prompt_tokens, generation_tokens, cached_tokens;
   uint64_t external_tokens; /* of the cached ones: loaded from behind the pool */
   uint64_t finished[METER_FINISHES];
-  double created_s; /* wall clock, when the replica started */
+  uint64_t rejected[2]; /* for too many tokens, for too many requests */
+  double created_s;     /* wall clock, when the replica started */
 };
 
 /* `created_s` is Unix time in seconds. */
@@ -84,6 +85,7 @@ struct meters_now {
   uint32_t block_size, num_blocks;
   bool prefix_caching;
   int asleep;                                      /* the level; 0 = awake */
+  bool limits;                                     /* admission is limited: rejections are told */
   size_t adapters;                                 /* LoRA; 0: there is no metric of them */
   const char *running_adapters, *waiting_adapters; /* names with commas */
   double now_s;                                    /* Unix time */

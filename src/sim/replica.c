@@ -258,12 +258,17 @@ void replica_count_request(struct replica *r, uint32_t n, uint32_t longest) {
   meters_observe(&r->meters, METER_MAX_GENERATION, longest);
 }
 
+void replica_count_rejection(struct replica *r, bool requests) {
+  r->meters.rejected[requests]++;
+}
+
 void replica_write_metrics(const struct replica *r, const struct replica_state *state,
                            struct buf *out) {
   struct engine_totals t;
   engine_get_totals(r->engine, &t);
   struct meters_now now = {.model = state->model,
                            .asleep = state->asleep,
+                           .limits = state->limits,
                            .adapters = state->adapters,
                            .running_adapters = state->running_adapters,
                            .waiting_adapters = state->waiting_adapters,

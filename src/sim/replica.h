@@ -80,12 +80,15 @@ const struct engine_config *replica_config(const struct replica *r);
 struct replica_state { /* what /metrics says and the replica does not know */
   const char *model;
   int asleep;                                      /* the level; 0 = awake */
+  bool limits;                                     /* admission is limited: rejections are told */
   size_t adapters;                                 /* how many are served */
   const char *running_adapters, *waiting_adapters; /* names with commas */
   double now_s;                                    /* Unix time */
 };
 void replica_write_metrics(const struct replica *r, const struct replica_state *state,
                            struct buf *out);
+/* A request was not taken in: too many of them (`requests`), or of their tokens. */
+void replica_count_rejection(struct replica *r, bool requests);
 /* A request with all of its choices has ended: its n, and the output tokens of the longest. */
 void replica_count_request(struct replica *r, uint32_t n, uint32_t longest);
 /* Running and waiting as vLLM publishes them: as of the end of the last step. */

@@ -13,9 +13,11 @@ struct reply;
 
 /* What the engine did for the request, as far as it is known when an event is made. */
 struct reply_facts {
-  uint32_t cached;                /* prompt tokens that were not computed */
-  uint32_t completion;            /* tokens sampled, of all choices */
-  uint64_t prefill_ns, decode_ns; /* of the first choice: to its first token, from there on */
+  uint32_t cached;     /* prompt tokens that were not computed */
+  uint32_t completion; /* tokens sampled, of all choices */
+  /* Of the first choice: until it was scheduled, to its first token, from there on. */
+  uint64_t queue_ns, prefill_ns, decode_ns;
+  uint32_t first_tokens; /* tokens sampled for it */
 };
 
 /* One server's form. Functions append whole events to `out`; each may be called when it has nothing
@@ -61,6 +63,7 @@ struct reply_options {
   const struct genmodel *model_of; /* what tokens are decoded with, for logprobs */
   const char *id;                  /* the whole response id ("chatcmpl-…") */
   uint64_t created_s;              /* Unix seconds */
+  bool metrics;                    /* --enable-per-request-metrics */
   bool no_cached;                  /* usage never says how many tokens were cached */
   bool hide;                       /* fault no_output: no content */
   bool no_usage;                   /* fault no_usage */

@@ -42,6 +42,22 @@ static void put_usage(const struct reply *r, uint32_t prompt, uint32_t cached, u
   buf_putc(out, '}');
 }
 
+/* --enable-per-request-metrics, of a request with one choice; times from its scheduling on. */
+static void put_metrics(const struct reply *r, const struct reply_facts *f, struct buf *out) {
+  double all_s = (double)(f->prefill_ns + f->decode_ns) / 1e9;
+  if (!r->o.metrics || r->request->n_choices != 1)
+    return;
+  buf_printf(out,
+             ",\"metrics\":{\"time_to_first_token_ms\":%.3f,\"generation_time_ms\":%.3f,"
+             "\"queue_time_ms\":%.3f,\"mean_itl_ms\":",
+             (double)f->prefill_ns / 1e6, (double)f->decode_ns / 1e6, (double)f->queue_ns / 1e6);
+  if (f->first_tokens > 1)
+    buf_printf(out, "%.3f", (double)f->decode_ns / 1e6 / (f->first_tokens - 1));
+  else
+    buf_puts(out, "null");
+  buf_printf(out, ",\"tokens_per_second\":%.3f}", all_s > 0 ? f->first_tokens / all_s : 0);
+}
+
 /* A running count is the choice's own. */
 static void put_continuous(const struct reply *r, const struct genchoice *c, uint32_t completion,
                            struct buf *out) {
@@ -179,6 +195,7 @@ static void end(struct reply *r, const struct reply_facts *f, struct events *ev)
     buf_puts(out, "],\"usage\":");
     put_usage(r, genrequest_prompt_tokens(r->request), f->cached, f->completion,
               reply_reasoning_tokens(r->request), out);
+    put_metrics(r, f, out);
     buf_puts(out, "}\n\n");
     events_end(ev, TRUTH_USAGE);
   }
@@ -265,6 +282,7 @@ static void whole(struct reply *r, const struct reply_facts *f, struct buf *out)
   }
   buf_puts(out, ",\"kv_transfer_params\":");
   buf_puts(out, r->transfer ? r->transfer : "null");
+  put_metrics(r, f, out);
   buf_putc(out, '}');
 }
 

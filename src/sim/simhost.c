@@ -132,8 +132,7 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
   loop_timer_init(&h->refuse_timer, on_refuse_over);
   h->step_task.run = on_step_begin;
   double wall_s = (double)((int64_t)loop_now(loop) + loop_realtime_offset(loop)) / 1e9;
-  h->replica = replica_new(o->engine, o->profile,
-                           o->face == FACE_SGLANG ? METERS_SGLANG : METERS_VLLM, wall_s, err);
+  h->replica = replica_new(o->engine, o->profile, face_get(o->face)->meters, wall_s, err);
   struct httpd_options server = {
       .host = o->host, .port = o->port, .on_request = on_request, .user = h};
   int rc = h->replica ? 0 : err->code;

@@ -37,7 +37,12 @@ struct simhost_flags {
   bool force_usage;        /* --enable-force-include-usage: as if every stream asked for it */
   bool no_store;           /* without VLLM_ENABLE_RESPONSES_API_STORE=1: no response is kept */
   uint64_t keep_alive_ns;  /* --sse-keep-alive-interval; 0 = the face's own */
-  bool no_cached;          /* without --enable-prompt-tokens-details: cached_tokens never */
+  bool request_metrics;    /* --enable-per-request-metrics */
+  bool metrics;            /* llama.cpp's --metrics */
+  /* --max-num-queued-reqs: choices that wait or run; --max-num-queued-tokens: prompt tokens of
+   * those without a first token yet; beyond, 503. 0 = no limit. */
+  uint32_t max_queued_reqs, max_queued_tokens;
+  bool no_cached; /* without --enable-prompt-tokens-details: cached_tokens never */
 };
 
 /* What is gone while the engine sleeps; nothing: it is awake. */

@@ -3,7 +3,7 @@ import json
 import os
 import re
 
-from harness import ROOT, eq, has, main
+from harness import ROOT, eq, has, main, near
 from simfleet import fleet
 from test_responses import parse
 
@@ -153,9 +153,48 @@ def test_sglang_s_metrics_and_endpoints(work):
     with fleet(work, "--profile", "instant", "--face", "llamacpp") as f:
         eq(f.ask("/tokenize", {"content": "Hi"}).json, {"tokens": [72, 105]})
         eq(f.ask("/props").json["default_generation_settings"]["n_ctx"], f.announce["max_model_len"])
-        f.ask("/metrics", None, 404)
+        eq(f.ask("/metrics", None, 501).json["error"]["type"], "not_supported_error")
     with fleet(work, "--profile", "instant", "--face", "tgi") as f:
         eq(f.ask("/info").json["model_id"], "sim-model")
+    for face in ("trtllm", "ollama"):
+        with fleet(work, "--profile", "instant", "--face", face) as f:
+            f.ask("/metrics", None, 404)
+
+
+def test_llama_cpp_s_metrics(work):
+    with fleet(work, "--profile", "instant", "--face", "llamacpp", "--metrics") as f:
+        usage = [ask(f, CHAT).json["usage"] for _ in range(3)]
+        page = f.metrics()
+        computed = sum(u["prompt_tokens"] - u["prompt_tokens_details"]["cached_tokens"] for u in usage)
+        eq({name for name in page.types if not name.startswith("llamacpp:")}, set())
+        eq([page.value("llamacpp:" + n) for n in ("prompt_tokens_total", "tokens_predicted_total", "n_decode_total",
+                                                  "n_busy_slots_per_decode", "requests_processing", "requests_deferred")],
+           [computed, 24, 24, 1, 0, 0])
+        eq(page.types["llamacpp:prompt_tokens_total"], "counter")
+        eq(page.samples["llamacpp:prompt_tokens_total"][0][0], {}, "no labels")
+        assert page.value("llamacpp:prompt_seconds_total") > 0
+
+
+def test_tgi_s_metrics_and_headers(work):
+    with fleet(work, "--face", "tgi") as f:
+        said = [ask(f, CHAT) for _ in range(2)]
+        prompt = said[0].json["usage"]["prompt_tokens"]
+        names = ("x-compute-time", "x-queue-time", "x-inference-time", "x-time-per-token", "x-prompt-tokens")
+        for answer in said:
+            eq([n for n in names if answer.headers[n] is None], [])
+            eq(int(answer.headers["x-prompt-tokens"]), prompt)
+            assert int(answer.headers["x-inference-time"]) >= 7 * int(answer.headers["x-time-per-token"]) > 0, answer.headers
+        streamed = ask(f, CHAT, stream=True)
+        eq([n for n in names if streamed.headers[n] is not None], [], "of whole replies alone")
+        page = f.metrics()
+        eq([page.value(n) for n in ("tgi_request_count", "tgi_request_success", "tgi_queue_size", "tgi_batch_current_size")],
+           [3, 3, 0, 0])
+        eq([page.value(f"tgi_request_{n}_sum") for n in ("input_length", "generated_tokens", "max_new_tokens")],
+           [3 * prompt, 24, 24])
+        edges = page.edges("tgi_request_duration")
+        near(edges[0], 0.00015, 1e-9)
+        eq((len(edges), edges[-1]), (36, float("inf")))
+        eq({name for name in page.types if not name.startswith("tgi_")}, set())
 
 
 def test_the_doctor_s_view(work):

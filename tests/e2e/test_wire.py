@@ -175,6 +175,53 @@ def test_adapters(work):
         assert "vllm:lora_requests_info" not in f.metrics().types
 
 
+def test_per_request_metrics(work):
+    """What the reply says of its own times is what the truth log says; a stream's usage event has it, nothing else does."""
+    body = {"prompt": text(9), "max_tokens": 5, "ignore_eos": True}
+    with fleet(work, "--enable-per-request-metrics", "--truth", "truth.jsonl") as f:
+        told = [f.ask("/v1/completions", body).json["metrics"]]
+        events = f.ask("/v1/completions", dict(body, stream=True, stream_options={"include_usage": True})).events
+        eq(["metrics" in e for e in events], [False] * 5 + [True])
+        told.append(events[-1]["metrics"])
+        eq(f.ask("/v1/completions", dict(body, max_tokens=1)).json["metrics"]["mean_itl_ms"], None)
+        assert "metrics" not in f.ask("/v1/completions", dict(body, n=2)).json
+    with open(os.path.join(work.path, "truth.jsonl"), encoding="utf-8") as file:
+        truth = [json.loads(line) for line in file][:2]
+    for said, t in zip(told, truth):
+        ms = {k: t[k] / 1e6 for k in ("queued_ns", "scheduled_ns", "first_token_ns", "last_token_ns")}
+        want = {"time_to_first_token_ms": ms["first_token_ns"] - ms["scheduled_ns"],
+                "generation_time_ms": ms["last_token_ns"] - ms["first_token_ns"],
+                "queue_time_ms": ms["scheduled_ns"] - ms["queued_ns"],
+                "mean_itl_ms": (ms["last_token_ns"] - ms["first_token_ns"]) / 4,
+                "tokens_per_second": 5e3 / (ms["last_token_ns"] - ms["scheduled_ns"])}
+        eq(list(said), list(want))
+        for key, value in want.items():
+            near(said[key], value, 0.002, key)
+    with fleet(work, "--profile", "instant") as f:
+        assert "metrics" not in f.ask("/v1/completions", body).json
+
+
+def test_queue_limits(work):
+    slow = ("--set", "prefill_tokens_per_s=600", "--set", "max_num_batched_tokens=4096")
+    body = {"prompt": text(12), "max_tokens": 2, "ignore_eos": True}
+    for args, reason in ((("--max-num-queued-reqs", "2"), "max_num_queued_reqs"),
+                         (("--max-num-queued-tokens", "100"), "max_num_queued_tokens")):
+        with fleet(work, *slow, *args) as f:
+            f.ask("/v1/completions", {"prompt": "x", "max_tokens": 1})
+            first = threading.Thread(target=f.ask, args=("/v1/completions", body))
+            first.start()
+            time.sleep(0.15)
+            error = f.ask("/v1/completions", dict(body, n=2, temperature=1), 503).json["error"]
+            eq(error["code"], 503)
+            page = f.metrics()
+            eq(page.value("vllm:admission_rejections_total", reason=reason), 1)
+            eq(page.value("vllm:admission_rejections_total"), 1)
+            first.join()
+            f.ask("/v1/completions", dict(body, prompt="y", n=2, temperature=1))
+    with fleet(work, "--profile", "instant") as f:
+        assert "vllm:admission_rejections_total" not in f.metrics().types
+
+
 # ---- metrics ----
 
 REQUESTS = [{"prompt": text(n, c), "max_tokens": k, "ignore_eos": True, "n": m}
