@@ -41,15 +41,16 @@ bool genstream_push(struct generation *x) {
 
 struct reply_facts genstream_facts(const struct generation *x) {
   struct reply_facts f = {.cached = generation_cached(x)};
-  const struct replica_seq *seq = x->n_parts ? &x->parts[0].seq : NULL;
-  if (seq && seq->first_ns) {
+  for (uint32_t i = 0; i < x->n_parts; i++) {
+    const struct replica_seq *seq = &x->parts[i].seq;
+    f.completion += seq->engine.num_output;
+    if (i || !seq->first_ns)
+      continue;
     f.queue_ns = seq->scheduled_ns - seq->queued_ns;
     f.first_tokens = seq->engine.num_output;
     f.prefill_ns = seq->first_ns - seq->scheduled_ns;
     f.decode_ns = seq->last_ns - seq->first_ns;
   }
-  for (uint32_t i = 0; i < x->n_parts; i++)
-    f.completion += x->parts[i].seq.engine.num_output;
   return f;
 }
 
