@@ -7,7 +7,8 @@
 
 void adapters_put(struct adapters *a, const char *name, const char *path) {
   MEM_GROW(a->items, a->n, a->cap);
-  a->items[a->n++] = (struct adapter){.name = mem_strdup(name), .path = mem_strdup(path)};
+  a->items[a->n++] =
+      (struct adapter){.name = mem_strdup(name), .path = mem_strdup(path), .id = ++a->last_id};
 }
 
 int adapters_add(struct adapters *a, const char *text, struct err *err) {

@@ -10,11 +10,13 @@
 
 struct adapter {
   char *name, *path;
+  uint32_t id; /* vLLM's lora_int_id: from 1 on, never used again */
 };
 
 struct adapters {
   struct adapter *items;
   size_t n, cap;
+  uint32_t last_id;
 };
 
 /* "NAME=PATH", or a name alone, which is its path then. ERR_INVALID without a name, and for one

@@ -159,6 +159,12 @@ static bool is_lost(struct kvevents *k) {
 
 /* ---- what the replica tells ---- */
 
+/* 0: none, or unloaded while a request runs with it. */
+static uint32_t adapter_id(const struct kvevents *k, const char *name) {
+  const struct adapter *a = name ? adapters_find(k->options.adapters, name) : NULL;
+  return a ? a->id : 0;
+}
+
 static void add_event(struct kvevents *k, const struct engine_event *e) {
   static const char *const media[] = {[ENGINE_GPU] = "GPU", [ENGINE_CPU] = "CPU"};
   bool gpu = e->medium == ENGINE_GPU;
@@ -179,7 +185,7 @@ static void add_event(struct kvevents *k, const struct engine_event *e) {
                             .tokens = e->req->tokens + (size_t)e->first_block * c->block_size,
                             .block_size = gpu ? c->block_size : c->tiers.chunk_tokens,
                             .medium = media[e->medium],
-                            .lora_id = e->req->adapter ? 1 : 0,
+                            .lora_id = adapter_id(k, e->req->adapter),
                             .lora_name = e->req->adapter,
                             .salt = gpu && !said.parent ? e->req->salt : NULL,
                             .has_keys = gpu};

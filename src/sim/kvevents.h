@@ -11,6 +11,7 @@
 #define SIM_KVEVENTS_H
 
 #include "io/zmqsock.h"
+#include "sim/adapters.h"
 #include "sim/eventshaping.h"
 #include "sim/kvconfig.h"
 #include "sim/replica.h"
@@ -28,6 +29,7 @@ struct kvevents_options {
   const char *id, *model, *address; /* for the topic */
   size_t number;                    /* of the replica in the fleet, from 0 */
   uint64_t seed;                    /* of its hashes where no seed is set, and of what is lost */
+  const struct adapters *adapters;  /* the replica's, borrowed: their ids */
   struct eventshaping *shaping;     /* borrowed, outlives it */
 };
 

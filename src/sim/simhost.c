@@ -96,6 +96,7 @@ static int start_events(struct simhost *h, const struct simhost_options *o, stru
                                     .address = strstr(h->url, "//") + 2,
                                     .number = o->number,
                                     .seed = h->seed,
+                                    .adapters = &h->adapters,
                                     .shaping = &h->shaping};
   int rc = kvevents_open(&events, &h->kv, err);
   if (!rc)

@@ -30,6 +30,7 @@ from harness import eq, has, main, slack, wait_until
 from simfleet import fleet
 
 BLOCK = 16
+ADAPTERS = {"sql": 1, "law": 2}
 LAST = b"\xff" * 8
 SMALL = ("--profile", "instant", "--kv-events", "--set", "kv_blocks=40", "--set", "max_model_len=400")
 
@@ -51,8 +52,8 @@ def peek(f, tokens, salt=None):
     return admin(f, "/admin/peek", {"tokens": tokens, **({"cache_salt": salt} if salt else {})})["cached"]
 
 
-def complete(f, tokens, n=1, salt=None, replica=0):
-    body = {"prompt": tokens, "max_tokens": n, "ignore_eos": True, **({"cache_salt": salt} if salt else {})}
+def complete(f, tokens, n=1, salt=None, replica=0, model=None):
+    body = {**({"model": model} if model else {}), "prompt": tokens, "max_tokens": n, "ignore_eos": True, **({"cache_salt": salt} if salt else {})}
     url = f.announce["replicas"][replica]["url"] + "/v1/completions"
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=60) as r:
@@ -83,12 +84,12 @@ def cbor(x):
 ENCODE = {"vllm-sha256": lambda x: pickle.dumps(x, protocol=5), "vllm-sha256-cbor": cbor}
 
 
-def digests(scheme, seed, tokens, size, salt=None):
+def digests(scheme, seed, tokens, size, salt=None, adapter=None):
     """Of every full block."""
     encode = ENCODE[scheme]
     parent, out = hashlib.sha256(encode(seed)).digest(), []
     for i in range(0, len(tokens) - size + 1, size):
-        extra = (salt,) if salt and i == 0 else None
+        extra = ((adapter,) if adapter else ()) + ((salt,) if salt and i == 0 else ()) or None
         parent = hashlib.sha256(encode((parent, tuple(tokens[i:i + size]), extra))).digest()
         out.append(parent)
     return out
@@ -133,7 +134,7 @@ class Index:
 
     def BlockStored(self, e):
         eq(len(e["token_ids"]), len(e["block_hashes"]) * e["block_size"])
-        eq((e["lora_id"], e["lora_name"]), (None, None))
+        eq(e["lora_id"], ADAPTERS.get(e["lora_name"]))
         if e["medium"] == "CPU":
             eq(set(e), {"type", *FIELDS[:7]}, "a tier says nothing of extra keys")
             eq(len(e["block_hashes"]), 1)
@@ -467,6 +468,22 @@ def test_a_subscriber_that_is_killed(work):
             stop.set()
             thread.join()
         compare(f, follower, [([9] * 33 + [0], None)])
+
+
+def test_adapters(work):
+    """An adapter's blocks say whose they are, in every block's extra keys and hash."""
+    tokens = list(range(50))
+    with fleet(work, *SMALL, "--lora-modules", "sql", "--lora-modules", "law") as f, Follower(f) as follower:
+        follower.join()
+        for adapter, salt in (("law", None), ("sql", "s")):
+            complete(f, tokens, model=adapter, salt=salt)
+            follower.catch_up()
+            e = follower.index.batches[-1][-1]
+            eq((e["lora_id"], e["lora_name"]), (ADAPTERS[adapter], adapter))
+            eq(e["extra_keys"], [[adapter, salt] if salt else [adapter], [adapter], [adapter]])
+            eq(e["block_hashes"], [int.from_bytes(d[-8:], "big")
+                                   for d in digests("vllm-sha256", "vllm-none-hash", tokens, BLOCK, salt, adapter)])
+        compare(f, follower, [(tokens, None)])
 
 
 def test_chunks_of_cpu_memory(work):

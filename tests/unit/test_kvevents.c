@@ -11,6 +11,7 @@ struct rig {
   struct kvconfig config;
   struct engine_config engine;
   struct eventshaping shaping;
+  struct adapters adapters;
   struct kvevents *k;
   struct replica_listener told;
   void *sub;
@@ -30,6 +31,7 @@ static struct kvevents_options options(struct rig *r) {
                                    .address = "127.0.0.1:8000",
                                    .number = 3,
                                    .seed = 9,
+                                   .adapters = &r->adapters,
                                    .shaping = &r->shaping};
 }
 
