@@ -184,8 +184,11 @@ static int find_fleet(struct runjob *job, struct err *err) {
 }
 
 /* Once the servers have said what they know of themselves. */
-static int check_verify(const struct fleet *f, struct err *err) {
+static int check_verify(struct runjob *job, struct err *err) {
+  struct fleet *f = &job->fleet;
   bool bytes = f->tokenizer && strcmp(f->tokenizer, "bytes") == 0;
+  if (job->verifies && !f->template) /* its own log has the counts, too */
+    f->verify = false;
   if (!f->verify ||
       (f->tokenizer && f->template && (f->now || strcmp(f->template, "harmony") != 0)))
     return 0;
@@ -223,7 +226,7 @@ static uint64_t room_needed(const struct runjob *job) {
   return room;
 }
 
-static int open_results(struct runjob *job, struct err *err) {
+static int make_folder(struct runjob *job, struct err *err) {
   char label[128];
   const char *slash = strrchr(job->script, '/');
   snprintf(label, sizeof label, "%s",
@@ -234,7 +237,11 @@ static int open_results(struct runjob *job, struct err *err) {
   if (!job->options.label && len > 4 && strcmp(label + len - 4, ".lua") == 0)
     label[len - 4] = '\0';
   job->started_wall_ns = clock_wall_ns();
-  int rc = rundir_create(job->options.out, label, job->started_wall_ns, &job->dir, err);
+  return rundir_create(job->options.out, label, job->started_wall_ns, &job->dir, err);
+}
+
+static int open_results(struct runjob *job, struct err *err) {
+  int rc = job->dir.path ? 0 : make_folder(job, err);
   if (!rc)
     rc = rundir_reserve(&job->dir, room_needed(job), err);
   if (rc)
@@ -244,7 +251,7 @@ static int open_results(struct runjob *job, struct err *err) {
     return rc;
   log_set_sink(job->log_fd);
   struct writer_options w = {
-      .dir = job->dir.path, .run_id = job->dir.id, .with_itl = job->options.itl};
+      .dir = job->dir.path, .run_id = job->dir.id, .with_itl = job->options.itl || job->verifies};
   return writer_start(&w, &job->writer, err);
 }
 
@@ -469,12 +476,17 @@ static int prepare(struct runjob *job, struct err *err) {
       return cmd_fail(job->command->name, 1, err);
     warn_of_descriptors(job, need);
   }
+  job->verifies = own && job->options.verify && !job->is_dry;
+  if (job->verifies && make_folder(job, err))
+    return cmd_fail(job->command->name, 1, err);
+  if (job->verifies)
+    runverify_prepare(job);
   int rc = own ? start_sim(job, err) : 0;
   if (rc)
     return cmd_fail(job->command->name, rc == ERR_INVALID ? EXIT_USAGE : 1, err);
   if (!own && !job->options.no_preflight && probe_fleet(&job->fleet, err))
     return cmd_fail(job->command->name, 1, err);
-  if (check_verify(&job->fleet, err))
+  if (check_verify(job, err))
     return cmd_fail(job->command->name, EXIT_USAGE, err);
   if (fleet_load_tokens(&job->fleet, err) || runparity_check(job, err) || open_results(job, err))
     return cmd_fail(job->command->name, 1, err);
@@ -486,6 +498,7 @@ static void clean(struct runjob *job) {
   if (job->has_sim)
     simchild_stop(&job->sim, how, sizeof how);
   dryfleet_stop(&job->dry);
+  runverify_forget(job);
   run_result_free(&job->result);
   writer_delete(job->writer);
   log_set_sink(-1);

@@ -41,13 +41,16 @@ static struct value build_summary(struct runjob *job) {
                  .gateway = job->fleet.gateway != NULL,
                  .expectations = job->plan.n_expect,
                  .lost_workers = job->result.n_lost,
+                 .truth = job->has_verify ? &job->truth_checks : NULL,
                  .lost_sessions = job->result.sessions_lost,
                  .interrupted = job->result.interrupted},
       .interrupted = job->result.interrupted,
       .simulated = job->fleet.simulated,
       .write_error = job->run_error[0] ? job->run_error : NULL,
       .script_error = job->result.script_is_wrong ? job->result.stopped : NULL};
-  return summary_build(table, &options);
+  struct value summary = summary_build(table, &options);
+  runverify_add(job, &summary);
+  return summary;
 }
 
 /* A call of a function, which may outlive its command: everything in it is its own. */
@@ -266,6 +269,7 @@ static int print_report(const struct runjob *job, const struct value *info,
 int runend_finish(struct runjob *job) {
   struct err err = {0};
   check_folder(job);
+  runverify_join(job);
   struct value summary = build_summary(job);
   if (job->is_dry)
     dry_set_summary(job, &summary);

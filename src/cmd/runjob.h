@@ -12,9 +12,11 @@
 #include "cmd/runopts.h"
 #include "cmd/simchild.h"
 #include "cmd/sweep.h"
+#include "out/checks.h"
 #include "out/expect.h"
 #include "out/metrics.h"
 #include "out/rundir.h"
+#include "out/verify.h"
 #include "out/writer.h"
 #include "run/run.h"
 
@@ -49,6 +51,11 @@ struct runjob {
   bool has_sim, own_fleet;    /* the child runs; the fleet is (or was) it */
   struct value parity;        /* paritycheck.h: what was compared before the load; null: nothing */
   const char *parity_missing; /* and why not; NULL */
+  /* --verify on the built-in fleet */
+  bool verifies, has_verify; /* has_verify: `verify` is filled in */
+  char *truth_path;          /* of its log in the run's folder; NULL when --truth says where */
+  struct verify verify;
+  struct checks_truth truth_checks;
   /* the run */
   struct rundir dir;
   int log_fd;
@@ -88,6 +95,17 @@ NODISCARD int runinfo_print_plan(struct runjob *job, struct err *err);
 /* Compares the tokens of a few requests with each server, per arm and renderer, into job->parity.
  * Errors: a template that cannot be used. */
 NODISCARD int runparity_check(struct runjob *job, struct err *err);
+
+/* ---- runverify.c ---- */
+/* Before the fleet starts, once there is a folder: says where it logs. */
+void runverify_prepare(struct runjob *job);
+/* After the run, the writer and the fleet have ended: joins, and writes the rows with their ledger.
+ * What goes wrong is in job->run_error. */
+void runverify_join(struct runjob *job);
+/* Adds `verify`, `ledger` and `causes`. */
+void runverify_add(const struct runjob *job, struct value *summary);
+/* Frees, and takes away what a run that never began would leave. */
+void runverify_forget(struct runjob *job);
 
 /* ---- runend.c ---- */
 /* Summary, expectations, outcome, files, what is printed. Returns the exit status. */

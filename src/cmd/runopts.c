@@ -26,8 +26,11 @@ static const struct options_spec specs[] = {
     {"--precise", NULL, OPTIONS_FLAG, AT(precise),
      "spin for the last 50 us before each due time (uses the whole core)"},
     {"--verify", NULL, OPTIONS_FLAG, AT(verify),
-     "count the tokens of each chat prompt on this side too (prompt_tokens_local) and hold them "
-     "against the server's: needs --tokenizer and --template"},
+     "hold the run against what is known otherwise: on the built-in fleet its own log of every "
+     "request (stamps, token counts, where prompts were cached: the check ground_truth); and each "
+     "chat prompt is counted on this side too (prompt_tokens_local), which needs --tokenizer and "
+     "--template. Other servers have no such log: there the counting alone (perigee verify joins a "
+     "run with the log of a perigee sim)"},
     {"--limit", "CHECK=VALUE", OPTIONS_LIST, AT(limits),
      "limit of a validity check, such as loop_lag_p99=50ms (a name that there is not lists all)"},
     {"--runaway", "TIME", OPTIONS_SECONDS, AT(runaway_s),

@@ -68,6 +68,11 @@ static const struct {
     [CHECK_SESSIONS] = {"sessions", "sessions",
                         "measured sessions that ended: what intervals and expectations rest on",
                         UNITS_NONE, 2},
+    [CHECK_GROUND_TRUTH] =
+        {"ground_truth", "requests",
+         "good replies whose token counts are others in the fleet's own log, or that are not in it "
+         "(--verify)",
+         UNITS_NONE, 0},
     [CHECK_LOST_WORKERS] = {"lost_workers", "workers",
                             "threads that were given up inside a script, with their requests",
                             UNITS_NONE, 0},
@@ -499,6 +504,31 @@ static void leave_out_client(struct check out[CHECK_COUNT]) {
   }
 }
 
+/* The error of first tokens as it was, where the fleet's own log says when they were written. */
+static void check_truth(const struct checks_truth *truth, struct check out[CHECK_COUNT]) {
+  struct check *stamps = &out[CHECK_MEASUREMENT_ERROR], *counts = &out[CHECK_GROUND_TRUTH];
+  char longest[32];
+  if (!truth) {
+    snprintf(counts->note, sizeof counts->note,
+             "not measured: no log of the servers' own (--verify on the built-in fleet)");
+    return;
+  }
+  set(counts, (double)(truth->differing + truth->missing));
+  snprintf(counts->note, sizeof counts->note,
+           "%llu requests joined with the fleet's log: %llu with other counts, %llu missing there",
+           (unsigned long long)truth->compared, (unsigned long long)truth->differing,
+           (unsigned long long)truth->missing);
+  if (isnan(truth->ttft_error_s) ||
+      (!isnan(stamps->figure) && stamps->figure > truth->ttft_error_s))
+    return;
+  set(stamps, truth->ttft_error_s);
+  units_format_seconds(truth->longest_s, longest, sizeof longest);
+  snprintf(
+      stamps->note, sizeof stamps->note,
+      "p%g of %llu first tokens against the fleet's own log, loopback included; the largest %s",
+      100 * truth->percentile, (unsigned long long)truth->n, longest);
+}
+
 void checks_run(const struct table *t, const struct checks_input *in,
                 struct check out[CHECK_COUNT]) {
   for (int i = 0; i < CHECK_COUNT; i++)
@@ -519,6 +549,7 @@ void checks_run(const struct table *t, const struct checks_input *in,
     snprintf(out[CHECK_CLOCK_STEP].note, sizeof out[0].note, "not measured");
   else
     set(&out[CHECK_CLOCK_STEP], fabs((double)in->clock_step_ns) / 1e9);
+  check_truth(in->truth, out);
   set(&out[CHECK_DESCRIPTORS], (double)in->descriptor_hits);
   set(&out[CHECK_LOST_WORKERS], in->lost_workers);
   if (in->lost_workers)

@@ -31,6 +31,7 @@ enum check_id {
   CHECK_USAGE_VS_LOCAL,      /* usage_vs_local: counts differ although the tokenizer is exact */
   CHECK_IDLE_REPLICA,        /* idle_replica: replicas of the run that got no request */
   CHECK_SESSIONS,            /* sessions: measured ones that ended, where expectations need them */
+  CHECK_GROUND_TRUTH,        /* ground_truth: requests that the fleet's own log has otherwise */
   CHECK_LOST_WORKERS,        /* lost_workers: threads that did not come back from a script */
   CHECK_COUNT
 };
@@ -46,6 +47,16 @@ struct checks_limits checks_default_limits(void);
 NODISCARD int checks_set_limit(struct checks_limits *l, const char *name, const char *text,
                                struct err *err);
 
+/* What the join with the fleet's truth log found (verify.h). */
+struct checks_truth {
+  uint64_t n;          /* first tokens that were compared */
+  double ttft_error_s; /* size of their error at `percentile`, NAN when there are too few */
+  double percentile;   /* 0.99, or the highest there are enough for */
+  double longest_s;    /* the largest */
+  uint64_t compared, differing, missing; /* joined requests; with another token count; good ones
+                                            that the log does not have */
+};
+
 /* What the table does not know. */
 struct checks_input {
   struct checks_limits limits;
@@ -59,6 +70,7 @@ struct checks_input {
   uint64_t descriptor_hits; /* times a descriptor or a port could not be had */
   bool gateway;             /* requests went to a gateway, which chooses the replica */
   size_t expectations;      /* of the plan; without any the number of sessions is not judged */
+  const struct checks_truth *truth; /* NULL: there was nothing to compare with */
   bool virtual_time;        /* a dry run: what a client can be late with does not apply */
   bool interrupted;         /* by a signal, which cut off what was going on */
   uint32_t lost_workers;    /* given up; with the sessions that ran on them */

@@ -28,7 +28,7 @@
 static const char USAGE[] = "usage in the replies, or a tokenizer";
 static const char CACHED[] = "a server that reports cached_tokens";
 static const char LOOKUP[] = "LookupRoute calls";
-static const char LEDGER[] = "the token ledger";
+static const char LEDGER[] = "the token ledger (--verify on the built-in fleet)";
 
 static const struct metric builtin[METRIC_BUILTIN_COUNT] = {
     LATENCY(METRIC_TTFT, "ttft", OF_REQUEST,
@@ -72,14 +72,14 @@ static const struct metric builtin[METRIC_BUILTIN_COUNT] = {
     TOKENS(METRIC_SURVIVED_TOKENS, "survived_tokens", OF_REQUEST,
            "leading tokens of a prompt that the last prompt of the same conversation had too",
            "a renderer on this side (conv:set_renderer), from a conversation's second prompt on"),
-    TOKENS(METRIC_POSSIBLE, "possible", LATER,
+    TOKENS(METRIC_POSSIBLE, "possible", OF_REQUEST,
            "longest leading run of the prompt among all this run sent or received before", LEDGER),
-    TOKENS(METRIC_AVAILABLE, "available", LATER,
+    TOKENS(METRIC_AVAILABLE, "available", OF_REQUEST,
            "longest leading run resident on the best replica when the route was decided", LEDGER),
-    TOKENS(METRIC_CAPTURED, "captured", LATER,
+    TOKENS(METRIC_CAPTURED, "captured", OF_REQUEST,
            "longest leading run resident on the replica that served", LEDGER),
-    TOKENS(METRIC_DELIVERED, "delivered", LATER, "cached_tokens, cut to whole blocks", LEDGER),
-    TOKENS(METRIC_REGRET, "regret", LATER, "available − captured", LEDGER),
+    TOKENS(METRIC_DELIVERED, "delivered", OF_REQUEST, "cached_tokens, cut to whole blocks", LEDGER),
+    TOKENS(METRIC_REGRET, "regret", OF_REQUEST, "available − captured", LEDGER),
     TOKENS(METRIC_MATCHED_TOKENS, "matched_tokens", LATER,
            "tokens the router's answer claims to match", LOOKUP),
     SHARE(METRIC_FAILED, "failed", "requests that failed, of those that ended ok or failed", NULL),

@@ -71,6 +71,16 @@ double metrics_of_row(const struct metrics *m, const struct metric *metric,
     return ok ? cached_ratio(r) : NAN;
   case METRIC_SURVIVED_TOKENS:
     return count(r->survived);
+  case METRIC_POSSIBLE:
+    return ok ? count(r->possible) : NAN;
+  case METRIC_AVAILABLE:
+    return ok ? count(r->available) : NAN;
+  case METRIC_CAPTURED:
+    return ok ? count(r->captured) : NAN;
+  case METRIC_DELIVERED:
+    return ok ? count(r->delivered) : NAN;
+  case METRIC_REGRET:
+    return ok && r->available >= 0 && r->captured >= 0 ? (double)r->available - r->captured : NAN;
   case METRIC_TOKEN_COUNT_DIFF:
     return ok && r->output_tokens >= 0 && r->output_local >= 0
                ? (double)r->output_tokens - r->output_local

@@ -1,9 +1,11 @@
 /* table.c: compact rows, the gaps, and what happens when there are too many of those. */
 #include "out/table.h"
 
+#define XXH_INLINE_ALL
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/mem.h"
 #include "out/usage.h"
@@ -238,6 +240,11 @@ void table_add_sample(struct table *t, const struct sample *s) {
   t->rows = rows;
   struct table_row *row = &t->rows[t->n_rows];
   *row = (struct table_row){
+      .request = s->request_id ? XXH3_64bits(s->request_id, strlen(s->request_id)) : 0,
+      .possible = -1,
+      .available = -1,
+      .captured = -1,
+      .delivered = -1,
       .session = s->session,
       .sched = s->t[STAMP_SCHED],
       .start = s->t[STAMP_START],

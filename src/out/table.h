@@ -1,7 +1,7 @@
 /* table.h: everything a run measured, in compact form: one row per request, session, value.
  *
  * Filled by the writer thread while the run goes on; after writer_stop it is the caller's to read.
- * A request costs 176 bytes, a kept gap between output events 4 (6 when its tokens are known).
+ * A request costs 200 bytes, a kept gap between output events 4 (6 when its tokens are known).
  * What depends on the order of arrival is nowhere visible: the same requests from one worker or
  * from four give the same statistics, bit for bit. */
 #ifndef OUT_TABLE_H
@@ -33,6 +33,7 @@ enum table_replica_flag {
 };
 
 struct table_row {
+  uint64_t request; /* XXH3 of its request_id; 0 = none */
   uint64_t session, sched, start, sent, first_token, last_token, done, first_visible;
   int64_t error_ns;    /* SAMPLE_ABSENT */
   int64_t overhead_ns; /* render + tokenize + hash, SAMPLE_ABSENT when none was done */
@@ -41,6 +42,8 @@ struct table_row {
   /* −1 = absent; those of the server only where they can be true (usage.h) */
   int32_t prompt_tokens, prompt_local, output_tokens, output_local, cached_tokens, first_tokens,
       window_tokens, asked_tokens, survived;
+  /* The token ledger, tokens; −1 = not known (verify.h fills it after the run). */
+  int32_t possible, available, captured, delivered;
   uint32_t output_events, coalesced;
   uint32_t tags, turn, step, branch, block;
   uint32_t cluster; /* number of its session among the measured ones, after table_finish */
