@@ -28,6 +28,7 @@ static const struct command commands[] = {
     {"hash", cmd_hash, "block hashes of a prompt, as routers and engines compute them"},
     {"render", cmd_render, "the text a chat template makes of a conversation"},
     {"parity", cmd_parity, "compare token ids and counts with those of servers"},
+    {"verify", cmd_verify, "hold a run against the log of the simulated fleet that answered it"},
     {"tokenize", cmd_tokenize, "token ids of a text, and back"},
     {"new", cmd_new, "write the start of a scenario or a library"},
     {"types", cmd_types, "write editor settings for the Lua API"},

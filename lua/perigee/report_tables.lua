@@ -9,6 +9,7 @@
 -- shows the rows marked bad and counts the others, with the sentence `aside`.
 local parity = require "perigee.parity"
 local servers = require "perigee.report_replicas"
+local verify = require "perigee.report_verify"
 local words = require "perigee.report_text"
 
 local num, text, object, at, sorted_keys = words.num, words.text, words.object, words.at, words.sorted_keys
@@ -20,7 +21,7 @@ local tables = {}
 
 local LATENCIES = { "ttft", "ttft_sched", "first_visible", "itl", "itl_token", "tpot", "e2e" }
 local OTHERS = { "output_rate", "prompt_tokens", "output_tokens", "cached_tokens", "cached_ratio",
-  "survived_tokens", "token_count_diff", "client_overhead", "session_time" }
+  "survived_tokens", "possible", "available", "captured", "delivered", "regret", "token_count_diff", "client_overhead", "session_time" }
 local PERCENTILES = { "p50", "p90", "p95", "p99" }
 
 -- Metrics that a table of what was measured does not repeat: checks, shares and counts show them.
@@ -440,8 +441,8 @@ end
 --- Every table that has a row, in the order of the report.
 function tables.sections(summary, run)
   local list = {}
-  for _, make in ipairs { expectations, headline, servers.failures, turns, tags, own_by_tag, servers.replicas,
-    script_checks, parity.section, validity } do
+  for _, make in ipairs { expectations, verify.ledger, headline, servers.failures, turns, tags, own_by_tag, servers.replicas,
+    script_checks, parity.section, verify.accuracy, validity } do
     local section = make(summary, object(run))
     if #section.rows > 0 then
       list[#list + 1] = section

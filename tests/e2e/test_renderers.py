@@ -281,7 +281,8 @@ def test_refusals(work):
                        (["--tokenizer", "bytes", "--template", "/nowhere"], "--template: cannot read /nowhere"),
                        (["--family", "o200k_base"], "--family says whose rank file --tokenizer is; give both"),
                        (["--now", "soon"], "--now: "),
-                       (["--verify"], "--verify counts prompts with --tokenizer and --template; give both")):
+                       (["--verify", "--replica", "http://127.0.0.1:9", "--no-preflight", "--model", "m"],
+                        "--verify counts prompts with --tokenizer and --template; give both")):
         result = work.perigee("run", "s.lua", *args)
         eq(result.status, 2, result.out)
         has(result.err, text)
