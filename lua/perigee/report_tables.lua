@@ -21,7 +21,8 @@ local tables = {}
 
 local LATENCIES = { "ttft", "ttft_sched", "first_visible", "itl", "itl_token", "tpot", "e2e" }
 local OTHERS = { "output_rate", "prompt_tokens", "output_tokens", "cached_tokens", "cached_ratio",
-  "survived_tokens", "possible", "available", "captured", "delivered", "regret", "token_count_diff", "client_overhead", "session_time" }
+  "survived_tokens", "possible", "available", "captured", "delivered", "regret", "token_count_diff",
+  "client_overhead", "session_time" }
 local PERCENTILES = { "p50", "p90", "p95", "p99" }
 
 -- Metrics that a table of what was measured does not repeat: checks, shares and counts show them.

@@ -91,7 +91,8 @@ local function sentences(v)
   local where = object(v.replicas)
   if (num(where.served_elsewhere) or 0) + (num(where.chosen_elsewhere) or 0) > 0 then
     list[#list + 1] = ("%s answered by another replica than the row says, %s by another than was "
-      .. "chosen."):format(counted(num(where.served_elsewhere) or 0, "request"), count(num(where.chosen_elsewhere) or 0))
+      .. "chosen."):format(counted(num(where.served_elsewhere) or 0, "request"),
+      count(num(where.chosen_elsewhere) or 0))
   end
   list[#list + 1] = "An error is the client's stamp less the clock read before the fleet's write, loopback "
     .. "included; of good replies in the window. Events that came in one read have one stamp: last_token and "
@@ -128,13 +129,14 @@ end
 --- The text of `perigee verify`: `v` is summary.verify, `said` the checks.
 function verify.text(v, said)
   local out, section = {}, verify.accuracy { verify = v }
-  local form = "%-14s %-4s %9s %9s %9s %9s %9s %9s"
-  out[#out + 1] = form:format("error of", "unit", "n", "p50", "p90", "p99", "max", "median")
+  local form = "%-14s %s  %9s %9s %9s %9s %9s %9s"
+  out[#out + 1] = form:format("error of", "  ", "n", "p50", "p90", "p99", "max", "median")
   for _, row in ipairs(section.rows) do
     local function plain(i)
       return type(row[i]) == "table" and row[i][1] or row[i]
     end
-    out[#out + 1] = form:format(plain(1), plain(2), plain(3), plain(4), plain(5), plain(6), plain(7), plain(9))
+    local unit = (" "):rep(2 - utf8.len(plain(2))) .. plain(2)
+    out[#out + 1] = form:format(plain(1), unit, plain(3), plain(4), plain(5), plain(6), plain(7), plain(9))
   end
   for _, line in ipairs(section.notes) do
     out[#out + 1] = line
