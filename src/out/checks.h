@@ -71,9 +71,9 @@ struct checks_input {
   bool gateway;             /* requests went to a gateway, which chooses the replica */
   size_t expectations;      /* of the plan; without any the number of sessions is not judged */
   const struct checks_truth *truth; /* NULL: there was nothing to compare with */
-  bool virtual_time;        /* a dry run: what a client can be late with does not apply */
-  bool interrupted;         /* by a signal, which cut off what was going on */
-  uint32_t lost_workers;    /* given up; with the sessions that ran on them */
+  bool virtual_time;                /* a dry run: what a client can be late with does not apply */
+  bool interrupted;                 /* by a signal, which cut off what was going on */
+  uint32_t lost_workers;            /* given up; with the sessions that ran on them */
   uint64_t lost_sessions;
 };
 

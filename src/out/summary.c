@@ -150,6 +150,8 @@ struct value summary_build(const struct table *t, const struct summary_options *
   set_expectations(t, o, &out);
   summary_group(t, o, NULL, &out);
   value_set(&out, "causes", value_object());
+  value_set(&out, "ledger", value_null()); /* cmd/runverify.c */
+  value_set(&out, "verify", value_null());
   set_script_checks(t, &out);
   struct value *arms = value_set(&out, "arms", value_object());
   for (size_t i = 0; i < t->arms.n; i++) {

@@ -7,7 +7,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from harness import eq, main, near  # noqa: E402
+from harness import eq, has, main, near  # noqa: E402
 
 LIMIT = 5_000_000  # ns
 
@@ -158,6 +158,46 @@ def test_large_prompts_stay_accurate(work):
     zero = result.run["zero_monotonic_ns"]
     errors = [r["t"]["first_token"] + zero - writes(truth[r["prompt_tokens"]], "content", "finish")[0] for r in rows]
     near(quantile(errors, 0.99), 0, LIMIT, "first token p99")
+
+
+VERIFIED = """
+    local conv = chat.new(vu, { system = gen.text { tokens = 400, seed = "system" } })
+    for _ = 1, 5 do
+      conv:user(gen.text { tokens = 60, rng = vu.rng })
+      conv:send { max_tokens = 24 }
+    end
+"""
+
+
+def test_the_fleets_own_log_agrees(work):
+    """run --verify: the error of first tokens is below the check's own limit (1 ms at p99), and no count differs."""
+    result = run(work, "perigee.closed { users = 8, sessions = 110 }", VERIFIED, "--verify", "--workers", "2", "--sim", "2",
+                 "--profile", "fixed", "--sim-set", "ttft=10ms", "--sim-set", "itl=5ms")
+    checks = {c["name"]: c for c in result.summary["checks"]}
+    v = result.summary["verify"]
+    eq((v["joined"], v["differing"], v["missing"]), (550, 0, 0), str(v["first"]))
+    eq(checks["ground_truth"]["ok"], True, str(checks["ground_truth"]))
+    has(checks["measurement_error_p99"]["note"], "p99 of 550 first tokens")
+    eq(checks["measurement_error_p99"]["ok"], True, str(v["errors"]["ttft"]))
+    near(checks["measurement_error_p99"]["figure"], 0, 0.001)
+    near(v["errors"]["ttft"]["p50"], 0, 0.0002)
+
+
+def test_a_stalled_client_is_found_by_the_fleets_log(work):
+    """Stamps of the loop instead of the kernel's, and a script that holds the loop up: first tokens are stamped late, which
+    the client alone can only guess. The run is not valid, and says by how much."""
+    stalled = VERIFIED + """
+    local x = 0
+    for i = 1, 2e6 do x = x + i % 7 end
+"""
+    result = run(work, "perigee.closed { users = 8, sessions = 110 }", stalled, "--verify", "--workers", "1", "--sim", "2",
+                 "--profile", "fixed", "--sim-set", "ttft=10ms", "--sim-set", "itl=5ms", "--no-kernel-stamps", "--runaway", "30s",
+                 "--limit", "measurement_error_p99=200us")
+    eq(result.status, 98, result.err)
+    checks = {c["name"]: c for c in result.summary["checks"]}
+    eq(checks["measurement_error_p99"]["ok"], False, str(result.summary["verify"]["errors"]["ttft"]))
+    has(checks["measurement_error_p99"]["note"], "against the fleet's own log")
+    eq(checks["ground_truth"]["ok"], True)
 
 
 main(globals())

@@ -189,7 +189,7 @@ def test_a_fleet_elsewhere(work):
         result = run(work, TURNS, "--itl", *urls, verify=())
         eq(result.status, 0, result.out[-2000:] + result.err)
         has(check_of(result, "ground_truth")["note"], "not measured: no log of the servers' own")
-        assert "verify" not in result.summary and not os.path.exists(os.path.join(result.folder, "truth.jsonl"))
+        assert result.summary["verify"] is None and not os.path.exists(os.path.join(result.folder, "truth.jsonl"))
     said = work.perigee("verify", result.folder, "truth.jsonl", "--json", "--limit", "measurement_error_p99=60s")
     eq(said.status, 0, said.out + said.err)
     v = json.loads(said.out)["verify"]
