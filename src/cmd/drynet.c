@@ -247,6 +247,12 @@ static void on_body(struct httpd_request *req, const void *data, size_t len) {
   http_exchange_end(x, &read);
 }
 
+static bool on_text(struct httpd_request *req, const struct httpd_event *e) {
+  struct call *c = call_of(req);
+  struct http_read read = read_now(c);
+  return c->x && http_exchange_text(c->x, e->text, e->len, e->visible, e->event_len, &read);
+}
+
 static void on_end(struct httpd_request *req, enum httpd_ending how) {
   struct call *c = call_of(req);
   struct http_exchange *x = c->x;
@@ -262,7 +268,7 @@ static void on_end(struct httpd_request *req, enum httpd_ending how) {
                          &read);
 }
 
-static const struct httpd_peer peer = {.head = on_head, .body = on_body, .end = on_end};
+static const struct httpd_peer peer = {.head = on_head, .body = on_body, .end = on_end, .text = on_text};
 
 /* ---- what passes ---- */
 

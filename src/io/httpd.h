@@ -65,6 +65,15 @@ void httpd_reply(struct httpd_request *req, int status, const char *headers, con
 /* Chunked answer. Each httpd_write is one chunk and, unless corked by the kernel, one packet. */
 void httpd_stream(struct httpd_request *req, int status, const char *headers);
 void httpd_write(struct httpd_request *req, const void *data, size_t len);
+/* A write that is one event of a stream which repeats the last one with another text. */
+struct httpd_event {
+  const char *text; /* nothing in it that JSON escapes */
+  size_t len;       /* of the text */
+  size_t event_len; /* of the whole event */
+  bool visible;     /* the text is the answer's; else reasoning */
+};
+/* Tells it without its bytes where the peer can take it so: in memory. False: write the bytes. */
+NODISCARD bool httpd_text(struct httpd_request *req, const struct httpd_event *event);
 void httpd_end(struct httpd_request *req);
 /* Bytes not yet taken by the kernel: a slow client shows here. */
 size_t httpd_pending(const struct httpd_request *req);

@@ -42,6 +42,13 @@ const char *httpd_memory_header(const struct httpd_memory *m, const char *name) 
   return NULL;
 }
 
+bool httpd_text(struct httpd_request *req, const struct httpd_event *event) {
+  if (!req->in_memory)
+    return false;
+  struct httpd_memory *m = httpd_memory_of(req);
+  return !m->over && m->peer->text && m->peer->text(req, event);
+}
+
 void httpd_memory_end(struct httpd_memory *m, enum httpd_ending how) {
   if (m->over)
     return;

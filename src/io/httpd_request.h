@@ -23,6 +23,8 @@ struct httpd_peer {
   void (*head)(struct httpd_request *req, int status, const char *headers, size_t length);
   void (*body)(struct httpd_request *req, const void *data, size_t len); /* one write of it */
   void (*end)(struct httpd_request *req, enum httpd_ending how);
+  /* Instead of `body`, see httpd_text; NULL: never. */
+  bool (*text)(struct httpd_request *req, const struct httpd_event *event);
 };
 #define HTTPD_CHUNKED SIZE_MAX
 

@@ -292,3 +292,17 @@ int http_exchange_body(struct http_exchange *x, const char *bytes, size_t len,
   }
   return 0;
 }
+
+bool http_exchange_text(struct http_exchange *x, const char *text, size_t len, bool visible,
+                        size_t event_len, const struct http_read *read) {
+  struct http_request *r = x->request;
+  uint64_t stamp = http_read_stamp(read);
+  if (x->body != HTTP_BODY_STREAM || x->over_ns || x->over_limit || stamp < x->fed_ns ||
+      r->stamp_ns[STAMP_FIRST_BYTE] == SAMPLE_NEVER ||
+      !openai_stream_repeat(&r->stream, text, len, visible, stamp))
+    return false;
+  x->fed_ns = stamp;
+  x->received_body += event_len;
+  http_exchange_read(x, event_len, read);
+  return true;
+}

@@ -252,6 +252,11 @@ enum delivery_state delivery_marked(struct delivery *d, const void *data, size_t
   return d->shaped ? pump(d) : d->state;
 }
 
+bool delivery_is_plain(const struct delivery *d) {
+  return d->state == DELIVERY_OPEN && !d->shaped && !d->record && d->plan.ending == FAULT_KINDS &&
+         d->plan.bad_json_at == FAULT_NEVER;
+}
+
 void delivery_comment(struct delivery *d, const char *text) {
   if (d->state == DELIVERY_OPEN && !d->shaped)
     httpd_write(d->req, text, strlen(text));

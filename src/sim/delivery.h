@@ -68,6 +68,8 @@ enum delivery_state delivery_event(struct delivery *d, const void *data, size_t 
 /* The same with all that the event's mark says. */
 enum delivery_state delivery_marked(struct delivery *d, const void *data, size_t len,
                                     const struct event_mark *mark);
+/* Whether its events go out as they are made, one by one, and nobody keeps their stamps. */
+bool delivery_is_plain(const struct delivery *d);
 /* A comment of an event stream, which is no event; left out while a fault shapes or ends the
  * answer.
  */

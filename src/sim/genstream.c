@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/transfer.h"
+#include "text/json_scan.h"
 
 static uint64_t keep_alive_ns(const struct simhost *h) {
   return h->flags.keep_alive_ns ? h->flags.keep_alive_ns : face_get(h->face)->keep_alive_ns;
@@ -54,13 +55,64 @@ struct reply_facts genstream_facts(const struct generation *x) {
   return f;
 }
 
+/* ---- events that repeat the last one ---- */
+
+/* A dry run makes no bytes of what is the last event over again with another text. */
+static bool may_repeat(const struct generation *x) {
+  const struct genrequest *q = &x->gen;
+  return x->reply.o.form == &reply_vllm && q->n_choices == 1 && !q->return_token_ids &&
+         !q->continuous_usage && !q->choices[0].call_name && !x->reply.o.hide &&
+         !keep_alive_ns(x->host) && delivery_is_plain(&x->delivery);
+}
+
+/* The text of the event that brings the choice to n tokens; false when it is more than one plain
+ * text, or none. */
+static bool plain_text(const struct generation *x, const struct gen_part *part, uint32_t n,
+                       struct httpd_event *e) {
+  const struct genchoice *c = &x->gen.choices[0];
+  uint32_t from = reply_shown(c, part->sent), to = reply_shown(c, n);
+  if (from == to || (from < c->thought && to > c->thought) || (!from && c->echo))
+    return false;
+  *e = (struct httpd_event){
+      .text = c->text + from, .len = to - from, .visible = from >= c->thought};
+  return json_plain_run(e->text, e->text + e->len) == e->text + e->len;
+}
+
+static bool repeat_event(struct generation *x, struct gen_part *part, uint32_t n) {
+  struct httpd_event e;
+  if (!x->around || n - part->sent < x->gen.stream_interval || !plain_text(x, part, n, &e) ||
+      e.visible != x->around_visible)
+    return false;
+  e.event_len = x->around + e.len;
+  if (!httpd_text(x->delivery.req, &e))
+    return false;
+  x->delivery.taken++;
+  part->sent = n;
+  return true;
+}
+
+/* After the event that brought the choice to n tokens was made, the last of `ev`. */
+static void learn_event(struct generation *x, const struct gen_part *part, uint32_t n,
+                        const struct events *ev) {
+  struct httpd_event e;
+  size_t len = 0;
+  x->around = 0;
+  if (!ev->n || !may_repeat(x) || !plain_text(x, part, n, &e))
+    return;
+  events_at(ev, ev->n - 1, &len);
+  x->around = (uint32_t)(len - e.len);
+  x->around_visible = e.visible;
+}
+
 /* The next tokens of a choice, when it is time for an event. Returns whether the answer is open. */
 bool genstream_tokens(struct generation *x, struct gen_part *part, bool last) {
   const struct reply_form *form = x->reply.o.form;
   const struct genchoice *c = &x->gen.choices[part->index];
+  uint32_t n = part->seq.engine.num_output;
+  if (!last && x->around && repeat_event(x, part, n))
+    return true;
   struct reply_facts f = genstream_facts(x);
   struct events *ev = &x->host->events;
-  uint32_t n = part->seq.engine.num_output;
   if (!x->began && form->first)
     form->first(&x->reply, &f, ev);
   x->began = true;
@@ -68,6 +120,7 @@ bool genstream_tokens(struct generation *x, struct gen_part *part, bool last) {
       last || n == c->hidden + 1 || (n > c->hidden && n - part->sent >= x->gen.stream_interval);
   if (due) {
     form->tokens(&x->reply, part->index, part->sent, n, last, &f, ev);
+    learn_event(x, part, n, ev);
     part->sent = n;
   }
   return genstream_push(x);

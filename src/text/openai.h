@@ -109,6 +109,12 @@ void openai_stream_reset(struct openai_stream *s);
  * wrong is recorded in the result instead. After the end marker further bytes are ignored. */
 NODISCARD int openai_stream_feed(struct openai_stream *s, const char *bytes, size_t len,
                                  uint64_t stamp_ns, struct err *err);
+/* What feeding one more whole event would do that is the last one over again with another text for
+ * choice 0 (`visible`: content or text; else reasoning), not empty and nothing that JSON escapes:
+ * for a dry run, which does not make the bytes. False, with nothing done: the last event was none
+ * of the kind, or a limit is near: feed the bytes. */
+NODISCARD bool openai_stream_repeat(struct openai_stream *s, const char *text, size_t len,
+                                    bool visible, uint64_t stamp_ns);
 /* End of the body. Idempotent. */
 NODISCARD int openai_stream_finish(struct openai_stream *s, struct err *err);
 /* A whole JSON reply (not streamed) into the same result: text, tool calls, usage, finish reasons;
