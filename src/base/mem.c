@@ -38,7 +38,8 @@ static NORETURN void overflow(size_t n, size_t size) {
 void mem_keep_reserve(size_t bytes, int status) {
   __atomic_store_n(&exit_status, status, __ATOMIC_RELAXED);
   __atomic_store_n(&low, 0, __ATOMIC_RELAXED);
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *p =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) {
     mem_note_low();
     return;
@@ -62,7 +63,8 @@ bool mem_is_low(void) {
 }
 
 bool mem_probe(size_t bytes) {
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *p =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p != MAP_FAILED)
     munmap(p, bytes);
   else
@@ -99,6 +101,23 @@ void *mem_calloc(size_t n, size_t size) {
     overflow(n, size);
   bytes = bytes ? bytes : 1;
   return memset(try_again(NULL, 1, bytes), 0, bytes);
+}
+
+/* calloc may be given memory that was used before, and then clears, which is writing, all of it. */
+void *mem_pages(size_t bytes) {
+  bytes = bytes ? bytes : 1;
+  for (;;) {
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+    if (p != MAP_FAILED)
+      return p;
+    free(try_again(NULL, 1, bytes)); /* gives up the reserve, or ends the process */
+  }
+}
+
+void mem_pages_free(void *p, size_t bytes) {
+  if (p)
+    munmap(p, bytes ? bytes : 1);
 }
 
 void *mem_resize(void *p, size_t n, size_t size) {

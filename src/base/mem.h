@@ -13,6 +13,10 @@
 void *mem_alloc(size_t size) __attribute__((malloc, returns_nonnull));
 /* n × size bytes, cleared; aborts when the product overflows: a mistake of ours. */
 void *mem_calloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
+/* `bytes` cleared bytes of which only the pages that are written take memory: for large arrays that
+ * are mostly never touched. Freed by mem_pages_free with the same size. */
+void *mem_pages(size_t bytes) __attribute__((malloc, returns_nonnull));
+void mem_pages_free(void *p, size_t bytes); /* NULL is allowed */
 /* Like realloc for n × size bytes; `p` may be NULL. */
 void *mem_resize(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
 /* Copies; the caller frees with mem_free. */

@@ -268,7 +268,8 @@ static void on_end(struct httpd_request *req, enum httpd_ending how) {
                          &read);
 }
 
-static const struct httpd_peer peer = {.head = on_head, .body = on_body, .end = on_end, .text = on_text};
+static const struct httpd_peer peer = {
+    .head = on_head, .body = on_body, .end = on_end, .text = on_text};
 
 /* ---- what passes ---- */
 

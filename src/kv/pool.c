@@ -40,8 +40,8 @@ void pool_init(struct pool *p, uint32_t num_blocks) {
   size_t num_slots = 4;
   while (num_slots < (size_t)num_blocks * 2)
     num_slots *= 2;
-  *p = (struct pool){.blocks = mem_calloc(num_blocks, sizeof(struct pool_block)),
-                     .slots = mem_calloc(num_slots, sizeof(struct pool_slot)),
+  *p = (struct pool){.blocks = mem_pages(num_blocks * sizeof(struct pool_block)),
+                     .slots = mem_pages(num_slots * sizeof(struct pool_slot)),
                      .slot_mask = num_slots - 1,
                      .num_blocks = num_blocks,
                      .num_free = num_blocks - 1};
@@ -49,8 +49,8 @@ void pool_init(struct pool *p, uint32_t num_blocks) {
 }
 
 void pool_free(struct pool *p) {
-  mem_free(p->blocks);
-  mem_free(p->slots);
+  mem_pages_free(p->blocks, p->num_blocks * sizeof(struct pool_block));
+  mem_pages_free(p->slots, (p->slot_mask + 1) * sizeof(struct pool_slot));
   *p = (struct pool){0};
 }
 

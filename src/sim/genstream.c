@@ -73,8 +73,8 @@ static bool plain_text(const struct generation *x, const struct gen_part *part, 
   uint32_t from = reply_shown(c, part->sent), to = reply_shown(c, n);
   if (from == to || (from < c->thought && to > c->thought) || (!from && c->echo))
     return false;
-  *e = (struct httpd_event){
-      .text = c->text + from, .len = to - from, .visible = from >= c->thought};
+  *e =
+      (struct httpd_event){.text = c->text + from, .len = to - from, .visible = from >= c->thought};
   return json_plain_run(e->text, e->text + e->len) == e->text + e->len;
 }
 

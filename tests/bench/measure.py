@@ -123,6 +123,7 @@ class Finished:
         self.status, self.out, self.err, self.wall_s = status, out, err, wall_s
         self.user_s, self.system_s = usage.ru_utime, usage.ru_stime
         self.cpu_s = usage.ru_utime + usage.ru_stime
+        self.resident = usage.ru_maxrss * 1024  # at its largest
 
     @property
     def json(self):

@@ -126,11 +126,26 @@ static void large_arrays_take_what_there_is(void **state) {
     assert_int_equal(with_little_memory(grow_until_there_is_no_more), 0);
 }
 
+/* 64 GiB of address space, a few pages of memory. */
+static void pages_cost_what_is_touched(void **state) {
+  (void)state;
+  size_t bytes = LIMITED ? (size_t)1 << 36 : (size_t)1 << 20;
+  char *p = mem_pages(bytes);
+  assert_int_equal(p[0], 0);
+  assert_int_equal(p[bytes - 1], 0);
+  p[bytes / 2] = 1;
+  mem_pages_free(p, bytes);
+  p = mem_pages(0);
+  mem_pages_free(p, 0);
+  mem_pages_free(NULL, 5);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(copies_and_grows),
       cmocka_unit_test(overflow_aborts),
       cmocka_unit_test(running_out_ends_in_two_steps),
+      cmocka_unit_test(pages_cost_what_is_touched),
       cmocka_unit_test(large_arrays_take_what_there_is),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
