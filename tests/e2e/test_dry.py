@@ -270,6 +270,16 @@ def test_truth_log(work):
     eq(sorted(x["received_ns"] - zero for x in lines), sorted(x["t"]["sent"] for x in r.rows), "one clock on both sides")
 
 
+def test_events_without_bytes(work):
+    """With a truth log every event is made and parsed; without one most are told as stamps: the rows are the same."""
+    rows = []
+    for args in ([], ["--truth", f"{work.path}/truth.jsonl"]):
+        r = work.perigee("dry", work.write("s.lua", SCRIPT), "--itl", "--set", "load=many", "--sim-set", "reasoning_tokens=5", *args)
+        rows.append([{k: v for k, v in x.items() if k not in ("run", "request_id")} for x in r.rows])
+    eq(rows[0], rows[1])
+    assert any(len(x["itl_ns"] or ()) > 10 for x in rows[0])
+
+
 def test_setup_and_teardown_and_exit_codes(work):
     script = """
 local perigee = require "perigee"

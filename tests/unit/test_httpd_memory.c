@@ -40,6 +40,13 @@ static void on_end(struct httpd_request *req, enum httpd_ending how) {
   add(seen_of(req), "%s|", names[how]);
 }
 
+static bool on_text(struct httpd_request *req, const struct httpd_event *event) {
+  add(seen_of(req), "text %.*s %zu|", (int)event->len, event->text, event->event_len);
+  return true;
+}
+
+static const struct httpd_peer texts = {
+    .head = on_head, .body = on_body, .end = on_end, .text = on_text};
 static const struct httpd_peer peer = {.head = on_head, .body = on_body, .end = on_end};
 
 static struct httpd_request *begin(struct seen *s, const char *method) {
@@ -143,11 +150,31 @@ static void test_client_leaves(void **state) {
   close_seen(&s);
 }
 
+static void test_texts(void **state) {
+  (void)state;
+  struct seen s;
+  const struct httpd_event e = {.text = "word", .len = 4, .event_len = 90, .visible = true};
+  open_seen(&s);
+  struct httpd_request *req = begin(&s, "POST");
+  httpd_stream(req, 200, NULL);
+  assert_false(httpd_text(req, &e)); /* this peer wants bytes */
+  httpd_end(req);
+  s.m.peer = &texts;
+  req = begin(&s, "POST");
+  httpd_stream(req, 200, NULL);
+  assert_true(httpd_text(req, &e));
+  httpd_end(req);
+  assert_string_equal(s.log, "head 200 [] -1|text word 90|ended|");
+  assert_false(httpd_text(req, &e)); /* it is over */
+  close_seen(&s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_request),
       cmocka_unit_test(test_streams),
       cmocka_unit_test(test_client_leaves),
+      cmocka_unit_test(test_texts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
