@@ -40,7 +40,7 @@ struct generation {
   const char *path;   /* static */
   const char *finish; /* how it ended, for the log */
   uint64_t created_s;
-  uint32_t longest;           /* output tokens of its longest finished choice */
+  uint32_t longest; /* output tokens of its longest finished choice */
   /* genstream.c's short way: bytes of the last event beside its text, which was one text alone and
    * visible or not; 0: it was not, or there is no such way. */
   uint32_t around;
