@@ -56,13 +56,12 @@ uint32_t prefixset_add(struct prefixset *s, const uint32_t *tokens, uint32_t n, 
                        const char *adapter) {
   uint64_t name = engine_chain_root(salt, adapter);
   uint32_t known = 0, full = n / s->block_size;
-  bool run = true;
   for (uint32_t i = 0; i < full; i++) {
     name = engine_chain_name(name, tokens + (size_t)i * s->block_size, s->block_size);
     if (4 * (s->n + 1) > 3 * (s->mask + 1))
       grow(s);
-    run = !put(s, name ? name : 1) && run;
-    known += run;
+    bool there = !put(s, name ? name : 1);
+    known += there && known == i; /* the run ends where one is missing */
   }
   uint32_t most = n ? (n - 1) / s->block_size : 0;
   return (known < most ? known : most) * s->block_size;
