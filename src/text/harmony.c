@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "text/harmony_impl.h"
 
 void harmony_init(struct harmony_prompt *p) {
   *p = (struct harmony_prompt){.n = 0};
@@ -51,7 +52,7 @@ struct message {
   bool dropped; /* it must be well formed, but need not make sense */
 };
 
-static bool is(const struct value *v, const char *text) {
+bool harmony_is(const struct value *v, const char *text) {
   return v && v->kind == VALUE_STRING && v->u.string.len == strlen(text) &&
          memcmp(v->u.string.data, text, v->u.string.len) == 0;
 }
@@ -75,7 +76,7 @@ static int read_message(const struct value *v, size_t number, struct message *m,
       .number = number, .role = value_get(v, "role"), .content = value_get(v, "content")};
   bool known = false;
   for (size_t i = 0; i < ARRAY_LEN(roles); i++)
-    known |= is(m->role, roles[i]);
+    known |= harmony_is(m->role, roles[i]);
   if (!known)
     return err_set(err, ERR_INVALID,
                    "%s: its role is none of user, assistant, system, developer, tool", where);
@@ -141,7 +142,7 @@ static int put_effort(struct harmony_prompt *p, bool *any, const struct value *c
   if (!effort || effort->kind == VALUE_NULL)
     return 0;
   for (size_t i = 0; i < ARRAY_LEN(efforts); i++)
-    if (is(effort, efforts[i][0])) {
+    if (harmony_is(effort, efforts[i][0])) {
       begin_section(p, any);
       buf_puts(&p->text, "Reasoning: ");
       buf_puts(&p->text, efforts[i][1]);
@@ -213,16 +214,17 @@ static int put_developer(struct harmony_prompt *p, const struct value *content, 
 static int put_part(struct harmony_prompt *p, const struct message *m, const struct value *part,
                     bool function_tools, struct err *err) {
   const struct value *type = value_get(part, "type"), *text = value_get(part, "text");
-  bool system = is(type, "system_content"), developer = is(type, "developer_content");
+  bool system = harmony_is(type, "system_content"),
+       developer = harmony_is(type, "developer_content");
   char where[40];
   snprintf(where, sizeof where, "message %zu", m->number);
-  if (is(type, "text") && text && text->kind == VALUE_STRING) {
+  if (harmony_is(type, "text") && text && text->kind == VALUE_STRING) {
     put_text(p, "", text);
     return 0;
   }
-  if (system && !m->dropped && !is(m->role, "system"))
+  if (system && !m->dropped && !harmony_is(m->role, "system"))
     return err_set(err, ERR_INVALID, "%s: system_content belongs in a system message", where);
-  if (developer && !m->dropped && !is(m->role, "developer"))
+  if (developer && !m->dropped && !harmony_is(m->role, "developer"))
     return err_set(err, ERR_INVALID, "%s: developer_content belongs in a developer message", where);
   if (system)
     return put_system(p, part, function_tools, where, err);
@@ -240,14 +242,14 @@ static int put_part(struct harmony_prompt *p, const struct message *m, const str
 
 static void put_header(struct harmony_prompt *p, const struct message *m) {
   put_special(p, "<|start|>");
-  if (is(m->role, "tool")) { /* the name stands alone */
+  if (harmony_is(m->role, "tool")) { /* the name stands alone */
     put_text(p, "", m->name);
   } else {
     put_text(p, "", m->role);
     if (m->name)
       put_text(p, ":", m->name);
   }
-  if (m->recipient && !is(m->recipient, "all"))
+  if (m->recipient && !harmony_is(m->recipient, "all"))
     put_text(p, " to=", m->recipient);
   if (m->channel) {
     put_special(p, "<|channel|>");
@@ -269,7 +271,7 @@ static void put_header(struct harmony_prompt *p, const struct message *m) {
 
 static int put_message(struct harmony_prompt *p, const struct message *m, bool function_tools,
                        struct err *err) {
-  if (!m->dropped && is(m->role, "tool") && !m->name)
+  if (!m->dropped && harmony_is(m->role, "tool") && !m->name)
     return err_set(err, ERR_INVALID, "message %zu: Tools should have a name! (its name is missing)",
                    m->number);
   put_header(p, m);
@@ -283,36 +285,50 @@ static int put_message(struct harmony_prompt *p, const struct message *m, bool f
         return rc;
     }
   }
-  put_special(p, is(m->role, "assistant") && m->recipient ? "<|call|>" : "<|end|>");
+  put_special(p, harmony_is(m->role, "assistant") && m->recipient ? "<|call|>" : "<|end|>");
   return 0;
 }
 
 /* Whether any developer content has functions, which the system message then speaks of. */
-static bool has_function_tools(const struct value *messages) {
+bool harmony_has_function_tools(const struct value *messages) {
   for (size_t i = 0; i < messages->u.array.n; i++) {
     const struct value *content = value_get(&messages->u.array.items[i], "content");
     for (size_t k = 0; content && content->kind == VALUE_ARRAY && k < content->u.array.n; k++) {
       const struct value *part = &content->u.array.items[k];
       const struct value *functions = value_get(value_get(part, "tools"), "functions");
       const struct value *tools = value_get(functions, "tools");
-      if (is(value_get(part, "type"), "developer_content") && tools && tools->kind == VALUE_ARRAY &&
-          tools->u.array.n > 0)
+      if (harmony_is(value_get(part, "type"), "developer_content") && tools &&
+          tools->kind == VALUE_ARRAY && tools->u.array.n > 0)
         return true;
     }
   }
   return false;
 }
 
+int harmony_put_message(struct harmony_prompt *p, const struct value *message, size_t number,
+                        bool function_tools, struct err *err) {
+  struct message m;
+  int rc = read_message(message, number, &m, err);
+  return rc ? rc : put_message(p, &m, function_tools, err);
+}
+
+void harmony_put_start(struct harmony_prompt *p) {
+  put_special(p, "<|start|>");
+  size_t start = p->text.len;
+  buf_puts(&p->text, "assistant");
+  end_segment(p, start, false);
+}
+
 /* Analysis in messages before this index is left out; 0: nothing is. */
 static size_t drop_before(const struct value *messages, const struct harmony_options *options) {
   const struct value *last = NULL; /* of the assistant */
   for (size_t i = messages->u.array.n; !last && i-- > 0;)
-    if (is(value_get(&messages->u.array.items[i], "role"), "assistant"))
+    if (harmony_is(value_get(&messages->u.array.items[i], "role"), "assistant"))
       last = &messages->u.array.items[i];
-  if (!options->auto_drop_analysis || !is(value_get(last, "channel"), "final"))
+  if (!options->auto_drop_analysis || !harmony_is(value_get(last, "channel"), "final"))
     return 0;
   for (size_t i = 0; i < messages->u.array.n; i++)
-    if (is(value_get(&messages->u.array.items[i], "channel"), "final"))
+    if (harmony_is(value_get(&messages->u.array.items[i], "channel"), "final"))
       return i;
   return 0;
 }
@@ -323,13 +339,13 @@ int harmony_render(struct harmony_prompt *p, const struct value *messages,
   p->n = 0;
   if (!messages || messages->kind != VALUE_ARRAY)
     return err_set(err, ERR_INVALID, "messages must be a list of Harmony messages");
-  bool function_tools = has_function_tools(messages);
+  bool function_tools = harmony_has_function_tools(messages);
   size_t drop = drop_before(messages, options);
   struct message m = {.number = 0};
   for (size_t i = 0; i < messages->u.array.n; i++) {
     size_t n = p->n, len = p->text.len;
     int rc = read_message(&messages->u.array.items[i], i + 1, &m, err);
-    m.dropped = i < drop && is(m.channel, "analysis");
+    m.dropped = i < drop && harmony_is(m.channel, "analysis");
     rc = rc ? rc : put_message(p, &m, function_tools, err);
     if (rc)
       return rc;
@@ -340,32 +356,35 @@ int harmony_render(struct harmony_prompt *p, const struct value *messages,
     }
   }
   if (options->mode == HARMONY_COMPLETION) {
-    put_special(p, "<|start|>");
-    size_t start = p->text.len;
-    buf_puts(&p->text, "assistant");
-    end_segment(p, start, false);
-  } else if (options->mode == HARMONY_TRAINING && is(m.role, "assistant") &&
-             is(m.channel, "final")) {
+    harmony_put_start(p);
+  } else if (options->mode == HARMONY_TRAINING && harmony_is(m.role, "assistant") &&
+             harmony_is(m.channel, "final")) {
     p->text.len = p->segments[--p->n].start;
     put_special(p, "<|return|>");
   }
   return 0;
 }
 
+int harmony_encode_special(struct tokens_encoder *e, const char *text, size_t len,
+                           struct tokens_list *out, struct err *err) {
+  static const struct tokens_options special = {.special = true};
+  size_t before = out->n;
+  int rc = tokens_encoder_encode(e, text, len, &special, out, err);
+  if (!rc && out->n != before + 1)
+    return err_set(err, ERR_INVALID, "tokenizer %s has no token %.*s: Harmony needs o200k_harmony",
+                   e->tokens->name, (int)len, text);
+  return rc;
+}
+
 int harmony_encode(const struct harmony_prompt *p, struct tokens_encoder *e,
                    struct tokens_list *out, struct err *err) {
-  static const struct tokens_options special = {.special = true};
   for (size_t i = 0; i < p->n; i++) {
     const struct harmony_segment *s = &p->segments[i];
-    size_t before = out->n;
-    int rc = tokens_encoder_encode(e, p->text.data + s->start, s->len, s->special ? &special : NULL,
-                                   out, err);
+    const char *text = p->text.data + s->start;
+    int rc = s->special ? harmony_encode_special(e, text, s->len, out, err)
+                        : tokens_encoder_encode(e, text, s->len, NULL, out, err);
     if (rc)
       return rc;
-    if (s->special && out->n != before + 1)
-      return err_set(err, ERR_INVALID,
-                     "tokenizer %s has no token %.*s: Harmony needs o200k_harmony", e->tokens->name,
-                     (int)s->len, p->text.data + s->start);
   }
   return 0;
 }

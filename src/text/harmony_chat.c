@@ -1,14 +1,9 @@
 /* harmony_chat.c: chat messages of the OpenAI API as a Harmony conversation, as vLLM does it. */
 #include <stdio.h>
 
-#include "text/harmony.h"
+#include "text/harmony_impl.h"
 
 #define IDENTITY "You are ChatGPT, a large language model trained by OpenAI."
-
-static bool is(const struct value *v, const char *text) {
-  return v && v->kind == VALUE_STRING && v->u.string.len == strlen(text) &&
-         memcmp(v->u.string.data, text, v->u.string.len) == 0;
-}
 
 static bool is_absent(const struct value *v) {
   return !v || v->kind == VALUE_NULL;
@@ -135,7 +130,7 @@ static int put_functions(struct value *out, const struct value *tools, struct er
     const struct value *tool = value_at(tools, i), *f = value_get(tool, "function");
     const struct value *name = value_get(f, "name"), *text = value_get(f, "description");
     const struct value *parameters = value_get(f, "parameters");
-    if (!is(value_get(tool, "type"), "function") || !is_text(name))
+    if (!harmony_is(value_get(tool, "type"), "function") || !is_text(name))
       return err_set(err, ERR_INVALID,
                      "tool %zu is not {type = \"function\", function = {name = …, description = …, "
                      "parameters = …}}",
@@ -231,34 +226,33 @@ static const struct value *called_name(const struct value *messages, size_t befo
   return NULL;
 }
 
-static int put_answer(struct value *out, const struct value *messages, size_t at, struct err *err) {
-  const struct value *m = value_at(messages, at), *id = value_get(m, "tool_call_id");
-  const struct value *name = called_name(messages, at, id);
+static int put_answer(struct value *out, const struct value *m, size_t number,
+                      const struct value *name, struct err *err) {
   if (!name && is_text(value_get(m, "name")))
     name = value_get(m, "name");
   if (!name)
     return err_set(err, ERR_INVALID,
-                   "message %zu: no call before it has the tool_call_id that it answers", at + 1);
+                   "message %zu: no call before it has the tool_call_id that it answers", number);
   struct value *answer = add_message(out, "tool", "commentary", flat_text(value_get(m, "content")));
   value_set(answer, "name", function_name(name));
   value_set(answer, "recipient", value_cstring("assistant"));
   return 0;
 }
 
-static int put_message(struct value *out, const struct value *messages, size_t at,
-                       const char *content_type, struct err *err) {
-  const struct value *m = value_at(messages, at), *role = value_get(m, "role");
-  int rc = check_content(value_get(m, "content"), at + 1, err);
+int harmony_chat_message(struct value *out, const struct value *m, size_t number,
+                         const struct value *called, const char *content_type, struct err *err) {
+  const struct value *role = value_get(m, "role");
+  int rc = check_content(value_get(m, "content"), number, err);
   if (rc)
     return rc;
-  if (is(role, "assistant"))
-    return put_assistant(out, m, content_type, at + 1, err);
-  if (is(role, "tool"))
-    return put_answer(out, messages, at, err);
-  if (!is(role, "user") && !is(role, "system") && !is(role, "developer"))
+  if (harmony_is(role, "assistant"))
+    return put_assistant(out, m, content_type, number, err);
+  if (harmony_is(role, "tool"))
+    return put_answer(out, m, number, called, err);
+  if (!harmony_is(role, "user") && !harmony_leads(m))
     return err_set(err, ERR_INVALID,
                    "message %zu: its role is none of user, assistant, system, developer, tool",
-                   at + 1);
+                   number);
   add_message(out, role->u.string.data, NULL, parts_of(value_get(m, "content")));
   return 0;
 }
@@ -266,12 +260,13 @@ static int put_message(struct value *out, const struct value *messages, size_t a
 /* Analysis before the last final answer is left out. */
 static void drop_analysis(struct value *out) {
   size_t final = out->u.array.n, kept = 0;
-  while (final > 0 && !(is(value_get(&out->u.array.items[final - 1], "role"), "assistant") &&
-                        is(value_get(&out->u.array.items[final - 1], "channel"), "final")))
+  while (final > 0 &&
+         !(harmony_is(value_get(&out->u.array.items[final - 1], "role"), "assistant") &&
+           harmony_is(value_get(&out->u.array.items[final - 1], "channel"), "final")))
     final--;
   for (size_t i = 0; i < out->u.array.n; i++) {
     struct value *m = &out->u.array.items[i];
-    if (i < final && is(value_get(m, "channel"), "analysis"))
+    if (i < final && harmony_is(value_get(m, "channel"), "analysis"))
       value_free(m);
     else
       out->u.array.items[kept++] = *m;
@@ -279,26 +274,38 @@ static void drop_analysis(struct value *out) {
   out->u.array.n = kept;
 }
 
+bool harmony_leads(const struct value *m) {
+  const struct value *role = value_get(m, "role");
+  return harmony_is(role, "system") || harmony_is(role, "developer");
+}
+
+int harmony_chat_head(struct value *out, const struct value *instructions,
+                      const struct harmony_chat *chat, struct err *err) {
+  if (chat->tools && chat->tools->kind != VALUE_ARRAY && value_count(chat->tools))
+    return err_set(err, ERR_INVALID, "tools must be a list of tools");
+  int rc = check_content(instructions, 1, err);
+  rc = rc ? rc : put_system(out, chat, err);
+  if (!rc && (says_something(instructions) || value_count(chat->tools)))
+    rc = put_developer(out, instructions, chat->tools, err);
+  return rc;
+}
+
 int harmony_from_chat(const struct value *messages, const struct harmony_chat *chat,
                       struct value *out, struct err *err) {
   *out = value_null();
   if (!messages || messages->kind != VALUE_ARRAY)
     return err_set(err, ERR_INVALID, "messages must be a list of chat messages");
-  if (chat->tools && chat->tools->kind != VALUE_ARRAY && value_count(chat->tools))
-    return err_set(err, ERR_INVALID, "tools must be a list of tools");
   struct value list = value_array();
-  size_t first = 0;
-  const struct value *role = value_get(value_at(messages, 0), "role"), *instructions = NULL;
-  if (is(role, "system") || is(role, "developer")) {
-    instructions = value_get(value_at(messages, 0), "content");
-    first = 1;
+  const struct value *lead = value_at(messages, 0);
+  size_t first = harmony_leads(lead) ? 1 : 0;
+  int rc = harmony_chat_head(&list, first ? value_get(lead, "content") : NULL, chat, err);
+  for (size_t i = first; !rc && i < messages->u.array.n; i++) {
+    const struct value *m = value_at(messages, i);
+    const struct value *called = harmony_is(value_get(m, "role"), "tool")
+                                     ? called_name(messages, i, value_get(m, "tool_call_id"))
+                                     : NULL;
+    rc = harmony_chat_message(&list, m, i + 1, called, chat->call_content_type, err);
   }
-  int rc = check_content(instructions, 1, err);
-  rc = rc ? rc : put_system(&list, chat, err);
-  if (!rc && (says_something(instructions) || value_count(chat->tools)))
-    rc = put_developer(&list, instructions, chat->tools, err);
-  for (size_t i = first; !rc && i < messages->u.array.n; i++)
-    rc = put_message(&list, messages, i, chat->call_content_type, err);
   if (rc) {
     value_free(&list);
     return rc;

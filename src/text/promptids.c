@@ -249,6 +249,8 @@ static void commit(struct promptids *p, size_t kept, const uint32_t *ids, size_t
   trunk_change(&p->ids, sizeof *ids, p->kept, n > same ? ids + same : NULL, n - same);
   keep_parts(p, p->kept);
   p->n = kept + n;
+  p->firm = p->firm < p->kept ? p->firm : p->kept;
+  p->changes++;
 }
 
 static void commit_marks(struct promptids *p, size_t keep, const struct mark *marks, size_t n) {
@@ -329,7 +331,15 @@ void promptids_set_ids(struct promptids *p, const uint32_t *ids, size_t n) {
   size_t most = p->n < n ? p->n : n, kept = 0;
   while (kept < most && old[kept] == ids[kept])
     kept++;
-  commit(p, kept, ids + kept, n - kept);
+  promptids_set_behind(p, kept, n > kept ? ids + kept : NULL, n - kept);
+}
+
+void promptids_set_behind(struct promptids *p, size_t keep, const uint32_t *ids, size_t n) {
+  size_t before = p->n;
+  assert(keep <= before);
+  commit(p, keep, ids, n);
+  if (p->kept != before || p->n != before)
+    p->firm = p->kept;
   trunk_change(&p->marks, sizeof(struct mark), 0, NULL, 0);
   trunk_change(&p->text, 1, 0, NULL, 0);
   p->n_marks = p->len = 0;
@@ -342,6 +352,8 @@ const uint32_t *promptids_ids(const struct promptids *p) {
 }
 
 size_t promptids_firm(const struct promptids *p, size_t loose) {
+  if (!p->len)
+    return p->firm;
   return p->n_marks > loose ? marks_of(p)[p->n_marks - 1 - loose].n : 0;
 }
 

@@ -36,7 +36,9 @@ struct promptids_trunk;
 struct promptids {
   struct promptids_trunk *ids, *text, *marks; /* NULL: empty */
   size_t n, len, n_marks;
-  size_t kept; /* ids that the last change left as they were */
+  size_t kept;      /* ids that the last change left as they were */
+  size_t firm;      /* of ids without a text: the same, of the last change that changed some */
+  uint64_t changes; /* counted: who keeps something of the ids sees whether they are still those */
   struct promptids_sent sent;
   struct promptids_part *parts;
   size_t n_parts, cap_parts;
@@ -56,6 +58,8 @@ NODISCARD int promptids_set_tail(struct promptids *p, struct promptids_memo *m, 
                                  const char *tail, size_t len, struct err *err);
 /* The prompt becomes these ids, of no known text. */
 void promptids_set_ids(struct promptids *p, const uint32_t *ids, size_t n);
+/* The same where the first `keep` are known to be those that are there: n more follow. */
+void promptids_set_behind(struct promptids *p, size_t keep, const uint32_t *ids, size_t n);
 
 /* The p->n ids; they move with the next change. NULL when there are none. */
 const uint32_t *promptids_ids(const struct promptids *p);
@@ -65,7 +69,8 @@ const char *promptids_text(const struct promptids *p);
 void promptids_send(struct promptids *p);
 /* … and this many of the leading ones are still there. 0 when none went out. */
 size_t promptids_survived(const struct promptids *p);
-/* How many ids come before the last `loose` special tokens: what the next turn hardly changes. */
+/* How many ids come before the last `loose` special tokens: what the next turn hardly changes. Of
+ * ids without a text: those that the last change left. */
 size_t promptids_firm(const struct promptids *p, size_t loose);
 /* Writes the ids in JSON into p->parts, which hold those that have not changed already. */
 void promptids_write(struct promptids *p);
