@@ -96,6 +96,7 @@ function prompt.renderer(conv, r, opts, where)
   end
   return {
     object = r,
+    harmony = harmony and histories.is_harmony(r),
     ids = has_method(r, "render_ids"),
     parses = has_method(r, "parse"),
     kwargs = opts.kwargs,
@@ -149,8 +150,22 @@ local function update_from_object(conv, renderer, where)
   return spent, tokenize_ns
 end
 
+-- Harmony, of which what is new is rendered (text/harmony_grown.h).
+local function update_from_harmony(conv, renderer, where)
+  local render_ns, tokenize_ns = conv.core:harmony(renderer.object, {
+    add_generation_prompt = true, for_run = renderer.for_run, kwargs = renderer.kwargs, now = renderer.now,
+  })
+  if type(tokenize_ns) == "string" then
+    core.raise(("%s: the renderer: %s"):format(where, tokenize_ns))
+  end
+  return render_ns, tokenize_ns
+end
+
 --- Makes the prompt what the conversation is now; returns render_ns, tokenize_ns, where there is a clock.
 function prompt.update(conv, renderer, where)
+  if renderer.harmony then
+    return update_from_harmony(conv, renderer, where)
+  end
   if renderer.object then
     return update_from_object(conv, renderer, where)
   end

@@ -496,6 +496,7 @@ static MAY_RAISE struct conv *push_conv(lua_State *L) {
       {"count", conv_count},
       {"edit", conv_edit},
       {"fork", conv_fork},
+      {"harmony", conv_harmony},
       {"hashes", conv_hashes},
       {"live", conv_live},
       {"message", conv_message},
@@ -519,11 +520,9 @@ static MAY_RAISE struct conv *push_conv(lua_State *L) {
 }
 
 int luaopen_perigee_chat_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"clock", conv_clock},
-                                       {"is_template", conv_is_template},
-                                       {"new", conv_new},
-                                       {"run_reads", conv_run_reads},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"clock", conv_clock}, {"is_harmony", conv_is_harmony}, {"is_template", conv_is_template},
+      {"new", conv_new},     {"run_reads", conv_run_reads},   {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

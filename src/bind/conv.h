@@ -6,6 +6,7 @@
 
 #include "base/blob.h"
 #include "kv/blockhash_chain.h"
+#include "text/harmony_grown.h"
 #include "text/promptids.h"
 #include "text/template.h"
 #include "text/value.h"
@@ -69,6 +70,8 @@ struct conv {
   struct promptids prompt;
   uint64_t made_by;      /* the hash of the tokenizer whose ids are in `prompt` */
   struct conv_memo memo; /* of the rendering that `prompt` is from */
+  struct harmony_grown harmony;
+  size_t harmony_same; /* leading messages that are as they were for it */
   bool has_sent;
   struct conv_hashing hashing;
 };
@@ -82,13 +85,14 @@ void conv_prompt_free(struct conv *c);
 static inline void conv_changed(struct conv *c, size_t i) {
   c->changes++;
   c->list.n = i < c->list.n ? i : c->list.n;
+  c->harmony_same = i < c->harmony_same ? i : c->harmony_same;
 }
 void conv_prompt_fork(const struct conv *c, struct conv *fork);
 
 /* Methods of convprompt.c. */
 MAY_RAISE int conv_clock(lua_State *L), conv_hashes(lua_State *L), conv_is_template(lua_State *L),
-    conv_prompt_body(lua_State *L), conv_prompt_ids(lua_State *L), conv_prompt_sent(lua_State *L),
-    conv_prompt_text(lua_State *L), conv_prompt_tokens(lua_State *L), conv_render(lua_State *L),
-    conv_run_reads(lua_State *L);
+    conv_harmony(lua_State *L), conv_is_harmony(lua_State *L), conv_prompt_body(lua_State *L),
+    conv_prompt_ids(lua_State *L), conv_prompt_sent(lua_State *L), conv_prompt_text(lua_State *L),
+    conv_prompt_tokens(lua_State *L), conv_render(lua_State *L), conv_run_reads(lua_State *L);
 
 #endif

@@ -1,7 +1,8 @@
 /* convprompt.c: a conversation's prompt when it is rendered on this side: ids, JSON, block hashes.
  *
  * A template renders the messages as values that are made once per message; the text goes into
- * text/promptids, which tokenizes what is new. A renderer in Lua hands in a text or ids. What is
+ * text/promptids, which tokenizes what is new. Harmony makes ids of what is new by itself
+ * (text/harmony_grown). A renderer in Lua hands in a text or ids. What is
  * sent are the ids, in pieces that most requests of a conversation share. */
 #include "bind/conv.h"
 
@@ -12,6 +13,7 @@
 #include "bind/bind.h"
 #include "bind/hold.h"
 #include "bind/luablockhash.h"
+#include "bind/luaharmony.h"
 #include "bind/luatemplate.h"
 #include "bind/luatokenizer.h"
 #include "bind/text.h"
@@ -114,12 +116,15 @@ void conv_prompt_free(struct conv *c) {
   mem_free(c->list.items);
   mem_free(c->list.ids);
   memo_forget(&c->memo);
+  harmony_grown_free(&c->harmony);
   promptids_free(&c->prompt);
   free_hashing(&c->hashing);
 }
 
 void conv_prompt_fork(const struct conv *c, struct conv *f) {
   promptids_fork(&c->prompt, &f->prompt);
+  harmony_grown_fork(&c->harmony, &f->harmony);
+  f->harmony_same = c->harmony_same;
   f->memo = (struct conv_memo){.memo = template_memo_ref(c->memo.memo), .changes = c->memo.changes};
   if (f->memo.memo)
     memo_used(c->memo.all, &f->memo);
@@ -366,6 +371,50 @@ int conv_render(lua_State *L) {
   push_spent(L, t0, t1);
   push_spent(L, t1, now_ns(L));
   return 2;
+}
+
+static struct blob *message_json(const void *of, size_t i) {
+  const struct conv *c = of;
+  return c->messages[i].json;
+}
+
+/* conv:harmony(renderer, options) -> render_ns, tokenize_ns (nil without a run's clock); nil,
+ * message. The options are those of renderer:render_ids, without tools: the conversation has them.
+ */
+int conv_harmony(lua_State *L) {
+  struct conv *c = conv_check(L, 1);
+  struct err err;
+  lua_settop(L, 3);
+  luaL_argcheck(L, bind_harmony_is_ours(L, 2), 2, "no Harmony renderer");
+  struct harmony_history h = {.of = c,
+                              .message = message_json,
+                              .n = c->n,
+                              .same = c->harmony_same,
+                              .tools = c->tools,
+                              .tools_skip = CONV_TOOLS_KEY};
+  h.chat = bind_harmony_chat(L, 2, 3, "harmony_renderer:render_ids");
+  bool for_run = lua_istable(L, 3) && lua_getfield(L, 3, "for_run") && lua_toboolean(L, -1);
+  struct harmony_memo *memo = bind_harmony_memo(L, 2, for_run, &err);
+  if (!memo)
+    return push_failure(L, &err);
+  uint64_t t0 = now_ns(L);
+  if (harmony_grown_render(&c->harmony, &c->prompt, memo, &h, &err))
+    return push_failure(L, &err);
+  uint64_t t1 = now_ns(L);
+  if (harmony_grown_tokenize(&c->harmony, &c->prompt, memo, &h, &err))
+    return push_failure(L, &err);
+  memo_forget(&c->memo);
+  c->harmony_same = c->n;
+  touched(c);
+  push_spent(L, t0, t1);
+  push_spent(L, t1, now_ns(L));
+  return 2;
+}
+
+/* is_harmony(x) -> whether conv:harmony takes it */
+int conv_is_harmony(lua_State *L) {
+  lua_pushboolean(L, bind_harmony_is_ours(L, 1));
+  return 1;
 }
 
 /* conv:prompt_text(text, tokenizer or nil) -> tokenize_ns: what a renderer made; nil, message */

@@ -9,6 +9,7 @@
 #include "bind/core.h"
 #include "bind/gen.h"
 #include "bind/hold.h"
+#include "bind/luaharmony.h"
 #include "bind/luatokenizer.h"
 #include "bind/text.h"
 #include "run/state.h"
@@ -18,7 +19,9 @@
 #define RENDERER "perigee.harmony_renderer"
 #define PROMPT "perigee.hold.harmony"
 #define TOKENS "perigee.hold.harmony_tokens"
+#define MEMO "perigee.hold.harmony_memo"
 #define FAMILY "o200k_harmony"
+#define MEMO_BYTES ((size_t)8 << 20) /* of a Lua state and tokenizer */
 
 /* ---- what is held ---- */
 
@@ -307,27 +310,31 @@ static MAY_RAISE const struct value *tools_of(lua_State *L, int options) {
   return tools;
 }
 
-/* Renders messages at 2 with the options at 3 for the renderer at 1; false leaves *err. */
-static MAY_RAISE bool render(lua_State *L, struct held_prompt *h, const char *where,
-                             struct err *err) {
+struct harmony_chat bind_harmony_chat(lua_State *L, int at, int call, const char *where) {
   int renderer = lua_gettop(L) + 1, more = renderer + 1;
-  lua_getiuservalue(L, 1, 1);
-  if (lua_isnil(L, 3)) {
+  lua_getiuservalue(L, at, 1);
+  if (lua_isnil(L, call)) {
     lua_pushnil(L);
   } else {
-    bind_check_options(L, 3, where, render_options, ARRAY_LEN(render_options));
-    if (lua_getfield(L, 3, "kwargs") != LUA_TNIL)
+    bind_check_options(L, call, where, render_options, ARRAY_LEN(render_options));
+    if (lua_getfield(L, call, "kwargs") != LUA_TNIL)
       bind_check_options(L, more, where, kwargs, ARRAY_LEN(kwargs));
   }
   const char *effort = text_field(L, more, "reasoning_effort", where);
   const char *identity = text_field(L, more, "model_identity", where);
-  struct harmony_options options = {.mode = mode_of(L, 3, where), .auto_drop_analysis = true};
-  struct harmony_chat chat = {
+  return (struct harmony_chat){
       .reasoning_effort = effort ? effort : text_field(L, renderer, "reasoning_effort", where),
       .model_identity = identity ? identity : text_field(L, renderer, "model_identity", where),
       .call_content_type = text_field(L, renderer, "call_content_type", where),
-      .date = date_of(L, renderer, 3, where),
-      .tools = tools_of(L, 3)};
+      .date = date_of(L, renderer, call, where)};
+}
+
+/* Renders messages at 2 with the options at 3 for the renderer at 1; false leaves *err. */
+static MAY_RAISE bool render(lua_State *L, struct held_prompt *h, const char *where,
+                             struct err *err) {
+  struct harmony_chat chat = bind_harmony_chat(L, 1, 3, where);
+  struct harmony_options options = {.mode = mode_of(L, 3, where), .auto_drop_analysis = true};
+  chat.tools = tools_of(L, 3);
   struct value *messages = bind_hold_value(L), *conversation = bind_hold_value(L);
   bind_to_value(L, 2, messages);
   if (messages->kind == VALUE_OBJECT && messages->u.object.n == 0) /* an empty table */
@@ -336,6 +343,82 @@ static MAY_RAISE bool render(lua_State *L, struct held_prompt *h, const char *wh
     return false;
   return harmony_render(&h->prompt, conversation, &options, err) == 0;
 }
+
+/* ---- what conversations take of a renderer ---- */
+
+bool bind_harmony_is_ours(lua_State *L, int index) {
+  if (!luaL_testudata(L, index, RENDERER))
+    return false;
+  lua_getiuservalue(L, index, 1);
+  int type = lua_getfield(L, -1, "tokenizer");
+  bool ours = type == LUA_TNIL || type == LUA_TSTRING || bind_test_tokenizer(L, lua_gettop(L));
+  lua_pop(L, 2);
+  return ours;
+}
+
+struct held_memo {
+  struct harmony_memo *memo;
+  const struct tokens_encoder *encoder;
+};
+
+static int memo_gc(lua_State *L) {
+  struct held_memo *h = luaL_checkudata(L, 1, MEMO);
+  harmony_memo_delete(h->memo);
+  h->memo = NULL;
+  return 0;
+}
+
+/* Pushes the table of memos: tokenizer (by name or path; `true`: the run's, or the default's) ->
+ * memo, which a tokenizer keeps. */
+static MAY_RAISE void push_memos(lua_State *L) {
+  static const char key;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) != LUA_TNIL)
+    return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "k");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
+}
+
+struct harmony_memo *bind_harmony_memo(lua_State *L, int renderer, bool for_run, struct err *err) {
+  static const luaL_Reg meta[] = {{"__gc", memo_gc}, {NULL, NULL}};
+  int top = lua_gettop(L), at = top + 2;
+  lua_getiuservalue(L, renderer, 1);
+  lua_getfield(L, -1, "tokenizer");
+  struct tokens_encoder *e =
+      lua_isuserdata(L, at) ? bind_test_tokenizer(L, at) : encoder_of(L, lua_tostring(L, at), err);
+  if (!e || (for_run && bind_run_reads(L, e->tokens, err))) {
+    if (!e && lua_isuserdata(L, at))
+      bind_raise(L, "harmony: the tokenizer is closed");
+    lua_settop(L, top);
+    return NULL;
+  }
+  if (lua_isnil(L, at)) {
+    lua_pushboolean(L, true);
+    lua_replace(L, at);
+  }
+  push_memos(L);
+  lua_pushvalue(L, at);
+  bool known = lua_rawget(L, at + 1) != LUA_TNIL;
+  if (!known || ((struct held_memo *)lua_touserdata(L, -1))->encoder != e) {
+    lua_pop(L, 1);
+    bind_new_type(L, MEMO, meta, NULL);
+    struct held_memo *h = bind_new_userdata(L, sizeof *h, MEMO);
+    lua_pushvalue(L, at);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, at + 1);
+    *h = (struct held_memo){harmony_memo_new(e, MEMO_BYTES), e};
+  }
+  struct harmony_memo *memo = ((struct held_memo *)lua_touserdata(L, -1))->memo;
+  lua_settop(L, top);
+  return memo;
+}
+
+/* ---- methods ---- */
 
 /* renderer:render(messages, {tools =, …}) -> text; nil, message */
 static int renderer_render(lua_State *L) {

@@ -200,6 +200,50 @@ describe("harmony.renderer", function()
         .. "<|start|>user<|message|>bye<|end|><|start|>assistant")
     end)
 
+    it("gives a conversation what it gives its messages", function()
+      local vu = test.vu { replies = {}, fleet = { now = "2026-08-01T10:00:00" } }
+      local r = harmony.renderer { date = "2026-08-01" }
+      local G = { type = "function", ["function"] = { name = "g", description = "G.", parameters = {
+        type = "object", properties = { z = { type = "integer", default = 1.0 }, a = {}, m = { type = "array" } } } } }
+      local tools
+      local function check(conv)
+        conv:send { max_tokens = 5 }
+        conv:truncate(#conv - 1) -- without the answer
+        local messages = {}
+        for i = 1, #conv do
+          messages[i] = conv:message(i)
+        end
+        local ids = r:render_ids(messages, { tools = tools })
+        expect(vu.requests[#vu.requests].json.prompt):eq(ids)
+        conv:assistant("an answer to " .. #conv)
+      end
+      local function say(conv, text)
+        conv:user(text)
+        check(conv)
+      end
+      local conv = chat.new(vu, { system = "Be <|end|> brief.", model = "gpt-oss" })
+      conv:set_renderer(r)
+      say(conv, "one")
+      say(conv, "two \u{e9}")
+      conv:set_tools { G, F }
+      tools = { G, F }
+      say(conv, "three")
+      local fork = conv:fork(vu)
+      say(conv, "four")
+      fork:edit(2, "another one")
+      say(fork, "five")
+      fork:edit(1, "Be long.")
+      say(fork, "six")
+      fork:truncate(3)
+      say(fork, "seven")
+      say(conv, "eight")
+      conv:set_renderer({ render = function() return "somebody else's" end }, { tokenizer = tokenizer })
+      conv:tokens()
+      conv:set_renderer(harmony.renderer { date = "2026-08-01", tokenizer = tokenizer })
+      say(conv, "nine")
+      expect(#conv:hashes { scheme = "ic-xxh3", block_size = 16 } > 3):eq(true)
+    end)
+
     it("keeps calls without ids apart, and raw words that are no Harmony", function()
       local texts = talk({
         "<|channel|>commentary to=functions.f<|message|>{}<|end|><|start|>assistant<|channel|>commentary "
