@@ -310,23 +310,23 @@ static MAY_RAISE const struct value *tools_of(lua_State *L, int options) {
   return tools;
 }
 
-struct harmony_chat bind_harmony_chat(lua_State *L, int at, int call, const char *where) {
-  int renderer = lua_gettop(L) + 1, more = renderer + 1;
-  lua_getiuservalue(L, at, 1);
-  if (lua_isnil(L, call)) {
+struct harmony_chat bind_harmony_chat(lua_State *L, int renderer, int options, const char *where) {
+  int own = lua_gettop(L) + 1, more = own + 1;
+  lua_getiuservalue(L, renderer, 1);
+  if (lua_isnil(L, options)) {
     lua_pushnil(L);
   } else {
-    bind_check_options(L, call, where, render_options, ARRAY_LEN(render_options));
-    if (lua_getfield(L, call, "kwargs") != LUA_TNIL)
+    bind_check_options(L, options, where, render_options, ARRAY_LEN(render_options));
+    if (lua_getfield(L, options, "kwargs") != LUA_TNIL)
       bind_check_options(L, more, where, kwargs, ARRAY_LEN(kwargs));
   }
   const char *effort = text_field(L, more, "reasoning_effort", where);
   const char *identity = text_field(L, more, "model_identity", where);
   return (struct harmony_chat){
-      .reasoning_effort = effort ? effort : text_field(L, renderer, "reasoning_effort", where),
-      .model_identity = identity ? identity : text_field(L, renderer, "model_identity", where),
-      .call_content_type = text_field(L, renderer, "call_content_type", where),
-      .date = date_of(L, renderer, call, where)};
+      .reasoning_effort = effort ? effort : text_field(L, own, "reasoning_effort", where),
+      .model_identity = identity ? identity : text_field(L, own, "model_identity", where),
+      .call_content_type = text_field(L, own, "call_content_type", where),
+      .date = date_of(L, own, options, where)};
 }
 
 /* Renders messages at 2 with the options at 3 for the renderer at 1; false leaves *err. */
