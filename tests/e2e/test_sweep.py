@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from harness import RELAXED, Server, eq, has, main, matches, simple_chat, wait_until
+from harness import RELAXED, ROOT, Server, eq, has, main, matches, simple_chat, wait_until
 
 HEAD = """--- A sweep of a test.
 local perigee = require "perigee"
@@ -324,6 +324,21 @@ def test_so_many_points_need_leave(work):
     eq(result.status, 0, result.err)
     has(result.out, "… and 10101 more")
     has(result.out, "how long is not computed beyond 100 points")
+
+
+def test_in_virtual_time(work):
+    """The shipped sweep, whole: where the working set fits nothing more is gained, and policies differ from two on."""
+    result = work.perigee("dry", os.path.join(ROOT, "scenarios/capacity_sweep.lua"), "--quiet", "--json")
+    eq(result.status, 0, result.err)
+    doc = json.loads(result.out)
+    eq(doc["outcome"], {"status": 0, "reason": "18 points: 18 are fine"})
+    ratio = {tuple(p["values"].values()): p["metrics"]["cached_ratio"]["mean"] for p in doc["points"]}
+    eq(ratio[1, 600, "sticky"], ratio[1, 600, "spread"])
+    assert ratio[1, 150, "sticky"] < ratio[1, 300, "sticky"] - 0.1 < ratio[1, 600, "sticky"] - 0.2, ratio
+    for replicas in (2, 4):
+        assert ratio[replicas, 600, "sticky"] > ratio[replicas, 600, "spread"] + 0.03, ratio
+    eq(ratio[4, 300, "sticky"], ratio[4, 600, "sticky"])
+    assert load(result, doc["points"][0], "run.json")["virtual_time"]
 
 
 def test_list_shows_it(work):
