@@ -153,10 +153,7 @@ static bool add_entry(struct truthlog *t, struct jsonslice line) {
   int more;
   if (!truthlog_read(line, &l) || !jsonwalk_begin(&w, l.chains, '['))
     return false;
-  struct truthlog_entry e = {.line = line,
-                             .request_id = l.request_id,
-                             .received_ns = l.received_ns,
-                             .first_leaf = (uint32_t)t->n_leaves};
+  struct truthlog_entry e = {.line = l, .first_leaf = (uint32_t)t->n_leaves};
   while ((more = jsonwalk_next(&w, &key, &value)) > 0) {
     if (!read_chain(t, value))
       return false;

@@ -24,8 +24,7 @@ struct truthlog_writes {
 };
 
 struct truthlog_entry {
-  struct jsonslice line, request_id;
-  uint64_t received_ns;
+  struct truthlog_line line;
   uint32_t first_leaf, n_leaves; /* of truthlog.leaves: where its chains end */
 };
 

@@ -119,9 +119,11 @@ static void join(struct verify *v) {
   index_rows(&x, v);
   for (size_t i = 0; i < v->truth.n; i++) {
     const struct truthlog_entry *e = &v->truth.entries[i];
-    uint32_t *slot = e->request_id.p ? slot_of(&x, v, e->request_id, hash_of(e->request_id)) : NULL;
+    uint32_t *slot = e->line.request_id.p
+                         ? slot_of(&x, v, e->line.request_id, hash_of(e->line.request_id))
+                         : NULL;
     if (!slot || !*slot) {
-      count_named(&v->lines_alone, why_alone(e->request_id, run));
+      count_named(&v->lines_alone, why_alone(e->line.request_id, run));
       continue;
     }
     struct verify_row *r = &v->rows[*slot - 1];
@@ -131,7 +133,7 @@ static void join(struct verify *v) {
     }
     if (r->entry)
       count_named(&v->lines_alone, "sent again");
-    if (!r->entry || v->truth.entries[r->entry - 1].received_ns < e->received_ns)
+    if (!r->entry || v->truth.entries[r->entry - 1].line.received_ns < e->line.received_ns)
       r->entry = (uint32_t)i + 1;
   }
   mem_free(x.slots);
@@ -164,7 +166,7 @@ static int check_clocks(const struct verify *v, uint64_t zero_ns, const char *tr
     const struct verify_row *r = &v->rows[i];
     if (!r->entry || r->start == SAMPLE_NEVER || r->done == SAMPLE_NEVER)
       continue;
-    uint64_t at = v->truth.entries[r->entry - 1].received_ns + CLOCK_SLACK_NS;
+    uint64_t at = v->truth.entries[r->entry - 1].line.received_ns + CLOCK_SLACK_NS;
     n++;
     odd += at < zero_ns + r->start || at > zero_ns + r->done + 2 * CLOCK_SLACK_NS;
   }
@@ -287,16 +289,15 @@ static void compare(struct verify *v, uint64_t zero_ns) {
   for (size_t i = 0; i < v->n_rows; i++) {
     const struct verify_row *row = &v->rows[i];
     struct rowlog r;
-    struct truthlog_line l;
-    if (!row->entry || !rowlog_read(row->line, &r) ||
-        !truthlog_read(v->truth.entries[row->entry - 1].line, &l) || !truthlog_read_writes(&l, &w))
+    if (!row->entry || !rowlog_read(row->line, &r))
       continue;
-    compare_replica(v, &r, &l);
-    if (!row->good)
+    const struct truthlog_line *l = &v->truth.entries[row->entry - 1].line;
+    compare_replica(v, &r, l);
+    if (!row->good || !truthlog_read_writes(l, &w))
       continue;
-    compare_counts(v, &r, &l, &w);
+    compare_counts(v, &r, l, &w);
     if (row->measured)
-      compare_stamps(v, &r, &l, &w, zero_ns);
+      compare_stamps(v, &r, l, &w, zero_ns);
   }
   mem_free(w.outputs);
   for (int i = 0; i < VERIFY_STAMPS; i++)

@@ -70,19 +70,19 @@ static void fill(const struct verify *v, const uint64_t *earliest, struct verify
 }
 
 void verify_fill_ledgers(struct verify *v) {
-  struct truthlog_line l;
   uint64_t *earliest = mem_resize(NULL, v->truth.n_blocks, sizeof *earliest);
   memset(earliest, 0xff, v->truth.n_blocks * sizeof *earliest);
   earliest[0] = 0;
   for (int pass = 0; pass < 2; pass++)
     for (size_t i = 0; i < v->n_rows; i++) {
       struct verify_row *r = &v->rows[i];
-      if (!r->entry || !truthlog_read(v->truth.entries[r->entry - 1].line, &l))
+      if (!r->entry)
         continue;
+      const struct truthlog_line *l = &v->truth.entries[r->entry - 1].line;
       if (pass)
-        fill(v, earliest, r, &l);
+        fill(v, earliest, r, l);
       else
-        mark_row(v, earliest, r, &l);
+        mark_row(v, earliest, r, l);
     }
   mem_free(earliest);
 }
