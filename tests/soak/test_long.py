@@ -1,8 +1,10 @@
 """The long ones (`make soak`, SOAK=seconds each, default 600): stalls in open load, memory and descriptors over time."""
+import json
 import os
 import sys
 import threading
 import time
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 from harness import RELAXED, eq, main, near  # noqa: E402
@@ -66,6 +68,53 @@ return perigee.plan {{
     assert max(fds) < 600, max(fds)
 
 
+def test_the_fleet_with_2000_streams(work):
+    """2,000 streams are open all the time, caches are full and blocks are evicted: neither side's memory grows.
+
+    At 100 ms a token that is 20,000 events a second; an answer is a minute of them, and its session goes on with a
+    second one. Retained rows are all that the client may gather."""
+    script = HEAD + f"""
+return perigee.plan {{
+  load = perigee.closed {{ users = 2000, duration = "{SECONDS}s", warmup = "5s" }},
+  drain = "1s",
+  session = function(vu)
+    local conv = chat.new(vu, {{ system = gen.text {{ tokens = 300, rng = vu.rng }} }})
+    for _ = 1, 2 do
+      conv:user(gen.text {{ tokens = 100, rng = vu.rng }})
+      conv:send {{ max_tokens = {min(600, SECONDS * 5)} }}
+    end
+  end,
+}}
+"""
+    sim = work.start("sim", "--replicas", "2", "--profile", "fixed", "--set", "ttft=50ms", "--set", "itl=100ms",
+                     "--set", "kv_tokens=2200000", "--set", "max_num_seqs=1024", "--announce")
+    fleet = json.loads(sim.stdout.readline())
+    of_sim, stop = [], threading.Event()
+    thread = threading.Thread(target=watch, args=(sim, of_sim, stop))
+    thread.start()
+    try:
+        result, of_client = run_watched(work, script, *(x for r in fleet["replicas"] for x in ("--replica", r["url"])))
+        metrics = urllib.request.urlopen(fleet["replicas"][0]["url"] + "/metrics", timeout=20).read().decode()
+    finally:
+        stop.set()
+        thread.join()
+        sim.terminate()
+        sim.communicate(timeout=20)
+    rows = result.rows
+    eq([row for row in rows if row["error"] and row["error"] != "incomplete"][:1], [])
+    most = max(sum(1 for row in rows if row["t"]["start"] <= at < row["t"]["done"])
+               for at in (rows[0]["t"]["start"] + int(share * SECONDS * 1e9) for share in (0.3, 0.6, 0.9)))
+    assert most >= 1900, most
+    assert "vllm:prefix_cache_queries_total" in metrics, metrics[:200]
+    for name, samples, explained in (("fleet", of_sim, 0), ("client", of_client, len(rows) / 2 * (176 + 600 * 6 + 200))):
+        quarter = len(samples) // 4
+        early = max(rss for _, rss, _ in samples[quarter: 2 * quarter])
+        late = max(rss for _, rss, _ in samples[3 * quarter:])
+        print(f"# {name}: {early / 1e6:.0f} MB in the second quarter, {late / 1e6:.0f} MB in the last, "
+              f"{samples[-2][2]} descriptors")
+        assert late - early < explained + 0.03 * early + 5e6, f"{name} grew from {early / 1e6:.0f} to {late / 1e6:.0f} MB"
+
+
 def test_a_stalling_server_in_open_load(work):
     """The peers' case 7: 100 arrivals a second; each replica stalls 2 s of every 10; latency counts from the schedule."""
     script = HEAD + f"""
@@ -80,7 +129,6 @@ return perigee.plan {{
 """
     work.write("s.lua", script)
     process = work.start("sim", "--replicas", "1", "--profile", "instant", "--announce")
-    import json
     url = json.loads(process.stdout.readline())["replicas"][0]["url"]
     stop = threading.Event()
 
