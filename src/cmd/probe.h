@@ -15,8 +15,8 @@
  * with the hint --model. */
 NODISCARD int probe_fleet(struct fleet *fleet, struct err *err);
 /* The same, but a tokenizer and a template that were given stay, whatever simulated servers say of
- * theirs: for those who want to see the difference; each is asked for `timeout_ns` at most. All three note in fleet->taken what they took
- * and from whom. */
+ * theirs: for those who want to see the difference; each is asked for `timeout_ns` at most. All
+ * three note in fleet->taken what they took and from whom. */
 NODISCARD int probe_models(struct fleet *fleet, uint64_t timeout_ns, struct err *err);
 /* The same of an answer to /v1/models that is there already: what the server says of itself goes
  * into fleet->announced, and what was not given is taken from a simulated one. The model's name is
