@@ -96,6 +96,14 @@ static void put_usage(const struct reply *r, const struct reply_facts *f, struct
   buf_putc(out, '}');
 }
 
+static void put_timings(const struct reply *r, const struct reply_facts *f, struct buf *out) {
+  buf_printf(out,
+             ",\"timings\":{\"cache_n\":%u,\"prompt_n\":%u,\"prompt_ms\":%.3f,\"predicted_n\":%u,"
+             "\"predicted_ms\":%.3f}",
+             f->cached, genrequest_prompt_tokens(r->request) - f->cached,
+             (double)f->prefill_ns / 1e6, f->completion, (double)f->decode_ns / 1e6);
+}
+
 /* The `usage` of an event that is not the last. */
 static void put_no_usage(const struct reply *r, struct buf *out) {
   enum face_kind k = kind_of(r);
@@ -242,24 +250,26 @@ static void put_choice(const struct reply *r, const struct piece *p, struct buf 
 
 /* ---- the form ---- */
 
+/* One event: a piece of a choice or, with `p` NULL, none; with usage, or NULL. */
 static void put_event(const struct reply *r, const struct piece *p, const struct reply_facts *usage,
                       enum truth_kind kind, struct events *ev) {
   struct buf *out = &ev->bytes;
   begin_data(r, ev);
   put_front(r, out);
   buf_puts(out, "\"choices\":[");
-  put_choice(r, p, out);
+  if (p)
+    put_choice(r, p, out);
   buf_putc(out, ']');
-  put_back(r, false, out);
+  put_back(r, !p, out);
   if (usage) {
     buf_puts(out, ",\"usage\":");
     put_usage(r, usage, out);
   } else {
     put_no_usage(r, out);
   }
-  buf_puts(out, p->role && kind_of(r) == FACE_TRTLLM ? "} " : "}");
-  if (!p->role)
-    reply_say(&r->request->choices[p->choice], p->start, p->end, false, ev);
+  if (usage && !p && kind_of(r) == FACE_LLAMACPP)
+    put_timings(r, usage, out);
+  buf_puts(out, p && p->role && kind_of(r) == FACE_TRTLLM ? "} " : "}");
   end_data(kind, ev);
 }
 
@@ -297,27 +307,9 @@ static void tokens(struct reply *r, uint32_t choice, uint32_t from, uint32_t to,
   put_event(r, &p, usage ? f : NULL, TRUTH_FINISH, ev);
 }
 
-static void put_usage_event(const struct reply *r, const struct reply_facts *f, struct events *ev) {
-  struct buf *out = &ev->bytes;
-  begin_data(r, ev);
-  put_front(r, out);
-  buf_puts(out, "\"choices\":[]");
-  put_back(r, true, out);
-  buf_puts(out, ",\"usage\":");
-  put_usage(r, f, out);
-  if (kind_of(r) == FACE_LLAMACPP)
-    buf_printf(out,
-               ",\"timings\":{\"cache_n\":%u,\"prompt_n\":%u,\"prompt_ms\":%.3f,\"predicted_n\":%u,"
-               "\"predicted_ms\":%.3f}",
-               f->cached, genrequest_prompt_tokens(r->request) - f->cached,
-               (double)f->prefill_ns / 1e6, f->completion, (double)f->decode_ns / 1e6);
-  buf_putc(out, '}');
-  end_data(TRUTH_USAGE, ev);
-}
-
 static void end(struct reply *r, const struct reply_facts *f, struct events *ev) {
   if (r->request->include_usage && !r->o.no_usage && kind_of(r) != FACE_TGI)
-    put_usage_event(r, f, ev);
+    put_event(r, NULL, f, TRUTH_USAGE, ev);
   begin_data(r, ev);
   buf_puts(&ev->bytes, "[DONE]");
   end_data(TRUTH_DONE, ev);
@@ -336,7 +328,7 @@ static void error(struct reply *r, const struct apierror *e, struct events *ev) 
     buf_putc(&ev->bytes, '}');
   end_data(TRUTH_ERROR, ev);
   if (k == FACE_SGLANG && r->request->include_usage)
-    put_usage_event(r, &none, ev);
+    put_event(r, NULL, &none, TRUTH_USAGE, ev);
   if (k == FACE_LLAMACPP || k == FACE_TGI)
     return;
   begin_data(r, ev);
