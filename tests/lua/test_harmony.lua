@@ -213,8 +213,8 @@ describe("harmony.renderer", function()
         for i = 1, #conv do
           messages[i] = conv:message(i)
         end
-        local ids = r:render_ids(messages, { tools = tools })
-        expect(vu.requests[#vu.requests].json.prompt):eq(ids)
+        local expected = r:render_ids(messages, { tools = tools })
+        expect(vu.requests[#vu.requests].json.prompt):eq(expected)
         conv:assistant("an answer to " .. #conv)
       end
       local function say(conv, text)
