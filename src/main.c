@@ -24,6 +24,7 @@ static const struct command commands[] = {
     {"dry", cmd_dry, "the same in virtual time: an hour of load in seconds, all simulated"},
     {"sim", cmd_sim, "serve the built-in simulated fleet"},
     {"doctor", cmd_doctor, "check every server of a fleet, and say how to mend it"},
+    {"calibrate", cmd_calibrate, "fit a profile of the built-in fleet from recorded runs"},
     {"list", cmd_list, "the scenarios in reach"},
     {"hash", cmd_hash, "block hashes of a prompt, as routers and engines compute them"},
     {"render", cmd_render, "the text a chat template makes of a conversation"},
@@ -42,7 +43,7 @@ static void print_help(FILE *out) {
   fprintf(out, "perigee: a scriptable benchmark engine for agentic LLM serving and KV-cache-aware "
                "routing\n\nUsage: perigee COMMAND [arguments]\n\nCommands:\n");
   for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-    fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].summary);
+    fprintf(out, "  %-9s  %s\n", commands[i].name, commands[i].summary);
   fprintf(out, "\n`perigee COMMAND --help` says more. A first run on the built-in fleet:\n"
                "  perigee run tuning_loop --set duration=8s\n");
 }

@@ -19,7 +19,7 @@ enum {
 typedef int cmd_fn(int argc, char **argv);
 
 cmd_fn cmd_run, cmd_dry, cmd_sim, cmd_lua, cmd_test, cmd_list, cmd_new, cmd_types, cmd_hash,
-    cmd_tokenize, cmd_render, cmd_parity, cmd_doctor, cmd_verify;
+    cmd_tokenize, cmd_render, cmd_parity, cmd_doctor, cmd_verify, cmd_calibrate;
 
 /* Prints "perigee NAME: text" on stderr and returns `status`. */
 int cmd_fail(const char *name, int status, const struct err *err);

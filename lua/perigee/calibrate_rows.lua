@@ -1,0 +1,240 @@
+-- What `perigee calibrate` can learn from rows of samples.jsonl: prompts that were computed while
+-- nothing else ran, and stretches of decoding at a known batch. Plain functions of decoded rows.
+local rows = {}
+
+local MOST_GAPS, LEAST_GAPS = 16, 4 -- of a stretch: its mean is one observation
+local MODAL_SHARE = 0.9 -- of a request without gaps: the share of its time that it ran at one batch
+
+local function whole(x)
+  return math.type(x) == "integer" and x >= 0 and x or nil
+end
+
+-- One request as it is used here; times in ns. nil: it never reached a server.
+local function request_of(row, group)
+  local t = row.t
+  if type(t) ~= "table" or not t.start or not t.done or not row.generation then
+    return nil
+  end
+  local good = row.error == nil and row.streamed and t.first_token and t.last_token
+  return {
+    group = group, good = good and true or false, error = row.error, streamed = row.streamed,
+    start = t.start, first = t.first_token, last = t.last_token, done = t.done,
+    prompt = whole(row.prompt_tokens), output = whole(row.output_tokens),
+    cached = row.cached_state ~= "absent" and whole(row.cached_tokens) or nil,
+    gaps = type(row.itl_ns) == "table" and row.itl_ns or nil, events = whole(row.output_events) or 0,
+    first_tokens = whole(row.first_tokens) or 1,
+  }
+end
+
+--- The requests of rows, which come in groups: `group_of(row)` names the server (nil: not known).
+--- A reply with usage but without cached_tokens is a zero where its server has reported a value.
+function rows.requests(list, group_of)
+  local requests, reports = {}, {}
+  for _, row in ipairs(list) do
+    local group = group_of(row)
+    local r = request_of(row, group)
+    if r and group then
+      requests[#requests + 1] = r
+      reports[group] = reports[group] or row.cached_state == "value" or row.cached_state == "zero"
+        or row.cached_state == "inferred_zero"
+    end
+  end
+  for _, r in ipairs(requests) do
+    if not r.cached and r.prompt and reports[r.group] then
+      r.cached = 0
+    end
+    if r.cached and r.prompt then
+      r.uncached = r.prompt - r.cached
+    end
+  end
+  return requests
+end
+
+-- Lists by group, each sorted by start; the groups in order of their names.
+local function by_group(requests)
+  local groups, names = {}, {}
+  for _, r in ipairs(requests) do
+    if not groups[r.group] then
+      groups[r.group] = {}
+      names[#names + 1] = r.group
+    end
+    table.insert(groups[r.group], r)
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    table.sort(groups[name], function(a, b)
+      return a.start < b.start
+    end)
+  end
+  return groups, names
+end
+
+--- First tokens that came while the server had nothing else of this run to do: { { tokens, cached, ns,
+--- group } … }, and how many were left out and why: { failed, not_streamed, unknown, busy }.
+function rows.prefills(requests)
+  local found, left = {}, { failed = 0, not_streamed = 0, unknown = 0, busy = 0 }
+  local groups, names = by_group(requests)
+  for _, name in ipairs(names) do
+    local list, busy_until = groups[name], -1
+    for i, r in ipairs(list) do
+      local after = list[i + 1]
+      if not r.good then
+        local why = r.error and "failed" or "not_streamed"
+        left[why] = left[why] + 1
+      elseif busy_until > r.start or after and after.start < r.first then
+        left.busy = left.busy + 1
+      elseif not r.uncached or r.uncached < 1 then
+        left.unknown = left.unknown + 1
+      else
+        found[#found + 1] = { tokens = r.uncached, cached = r.cached, ns = r.first - r.start, group = name }
+      end
+      busy_until = math.max(busy_until, r.done)
+    end
+  end
+  return found, left
+end
+
+-- ---- decoding ----
+
+-- What the server did between changes: sorted { from, to, batch, disturbed, at, slope }, where the
+-- decodes read at + slope · t tokens of KV at time t.
+local function segments_of(list)
+  local changes = {}
+  local function change(time, field, by, at, slope)
+    changes[#changes + 1] = { time, field, by, at or 0, slope or 0 }
+  end
+  for _, r in ipairs(list) do
+    local known = r.good and r.prompt and r.output and r.output > 1 and r.last > r.first
+    change(r.start, "disturbed", 1)
+    if known then -- it decodes between its tokens; before, its prefill is in the others' way
+      local slope = (r.output - r.first_tokens) / (r.last - r.first)
+      local at = r.prompt + r.first_tokens - slope * r.first
+      change(r.first, "disturbed", -1)
+      change(r.first, "batch", 1, at, slope)
+      change(r.last, "batch", -1, -at, -slope)
+    else
+      change(r.good and r.last == r.first and r.first or r.done, "disturbed", -1)
+    end
+  end
+  table.sort(changes, function(a, b)
+    return a[1] < b[1]
+  end)
+  local segments, now = {}, { batch = 0, disturbed = 0, at = 0, slope = 0 }
+  for i, c in ipairs(changes) do
+    now[c[2]] = now[c[2]] + c[3]
+    if now.batch == 0 then
+      now.at, now.slope = 0, 0 -- nothing is left of what rounding left
+    else
+      now.at, now.slope = now.at + c[4], now.slope + c[5]
+    end
+    local to = changes[i + 1] and changes[i + 1][1]
+    if to and to > c[1] then
+      segments[#segments + 1] = { from = c[1], to = to, batch = now.batch, disturbed = now.disturbed > 0,
+        at = now.at, slope = now.slope }
+    end
+  end
+  return segments
+end
+
+-- Index of the segment that holds `time`: the last that begins at or before it.
+local function segment_at(segments, time)
+  local low, high = 1, #segments
+  while low < high do
+    local middle = (low + high + 1) // 2
+    if segments[middle].from <= time then
+      low = middle
+    else
+      high = middle - 1
+    end
+  end
+  return low
+end
+
+local function context_at(segment, time)
+  return (segment.at + segment.slope * time) / segment.batch
+end
+
+-- Tokens of a gap: 1, where the server sends each in an event of its own.
+local function tokens_per_gap(r)
+  local gaps = r.events - 1
+  local n = r.output and gaps > 0 and (r.output - r.first_tokens) / gaps or 1
+  return n > 0 and n or 1
+end
+
+-- Stretches of gaps that lie in one undisturbed segment.
+local function from_gaps(r, segments, found)
+  local per_gap, time, i = tokens_per_gap(r), r.first, segment_at(segments, r.first)
+  local begun, gaps, held = nil, 0, nil
+  local function finish(to)
+    if begun and gaps >= LEAST_GAPS then
+      found[#found + 1] = { request = r, group = r.group, batch = held.batch, gaps = gaps,
+        context = context_at(held, (begun + to) / 2), ns = (to - begun) / gaps / per_gap }
+    end
+    begun, gaps, held = nil, 0, nil
+  end
+  for _, gap in ipairs(r.gaps) do
+    local to = time + gap
+    while i < #segments and segments[i + 1].from <= time do
+      i = i + 1
+    end
+    local s = segments[i]
+    local fits = s and s.from <= time and to <= s.to and not s.disturbed and s.batch > 0
+    if begun and (not fits or held ~= s or gaps >= MOST_GAPS) then
+      finish(time)
+    end
+    if fits then
+      begun, held, gaps = begun or time, s, gaps + 1
+    end
+    time = to
+  end
+  finish(time)
+end
+
+-- Of a request without gaps: its mean step, where it ran at one batch nearly all the time.
+local function from_means(r, segments, found)
+  local shares, clean = {}, 0
+  local i = segment_at(segments, r.first)
+  while segments[i] and segments[i].from < r.last do
+    local s = segments[i]
+    if not s.disturbed and s.batch > 0 then
+      local time = math.min(s.to, r.last) - math.max(s.from, r.first)
+      shares[s.batch] = (shares[s.batch] or 0) + time
+    end
+    i = i + 1
+  end
+  local batch
+  for b, time in pairs(shares) do
+    if time > clean then
+      batch, clean = b, time
+    end
+  end
+  if batch and clean >= MODAL_SHARE * (r.last - r.first) then
+    local tokens = r.output - r.first_tokens
+    found[#found + 1] = { request = r, group = r.group, batch = batch, gaps = tokens,
+      context = r.prompt + r.output / 2, ns = (r.last - r.first) / tokens }
+  end
+end
+
+--- Stretches of decoding at one batch, without a prefill of others: { { request, group, batch, context,
+--- gaps, ns } … } with ns per step, and how many requests have { gaps, means } behind them.
+function rows.decodes(requests)
+  local found, used = {}, { gaps = 0, means = 0 }
+  local groups, names = by_group(requests)
+  for _, name in ipairs(names) do
+    local segments = segments_of(groups[name])
+    for _, r in ipairs(groups[name]) do
+      if r.good and r.prompt and r.output and r.output > r.first_tokens and r.last > r.first then
+        local before, way = #found, r.gaps and "gaps" or "means"
+        if r.gaps then
+          from_gaps(r, segments, found)
+        else
+          from_means(r, segments, found)
+        end
+        used[way] = used[way] + (#found > before and 1 or 0)
+      end
+    end
+  end
+  return found, used
+end
+
+return rows

@@ -1,0 +1,119 @@
+-- What calibrate learns from rows: who was alone, which batch a gap was at.
+local rows = require "perigee.calibrate_rows"
+
+local MS = 1000000
+
+-- A row whose first token comes `ttft` ms after `start`, then `gaps` (ms).
+local function row(start, ttft, gaps, more)
+  local list, last = {}, start + ttft
+  for i, gap in ipairs(gaps or {}) do
+    list[i] = gap * MS
+    last = last + gap
+  end
+  local r = { generation = true, streamed = true, served = "a", prompt_tokens = 100, cached_tokens = 0,
+    cached_state = "zero", output_tokens = #list + 1, output_events = #list + 1, first_tokens = 1,
+    itl_ns = list, t = { start = start * MS, first_token = (start + ttft) * MS, last_token = last * MS,
+      done = last * MS } }
+  for key, value in pairs(more or {}) do
+    r[key] = value
+  end
+  return r
+end
+
+local function requests(...)
+  return rows.requests({ ... }, function(r) return r.served end)
+end
+
+local function ten(ms, n)
+  local list = {}
+  for i = 1, n or 10 do
+    list[i] = ms
+  end
+  return list
+end
+
+describe("prefills", function()
+  it("takes requests that ran alone, by what was not cached", function()
+    local found, left = rows.prefills(requests(row(0, 50), row(60, 40, nil, { cached_tokens = 64,
+      cached_state = "value" })))
+    expect(#found):eq(2)
+    expect(found[1]):eq { tokens = 100, cached = 0, ns = 50 * MS, group = "a" }
+    expect(found[2]):eq { tokens = 36, cached = 64, ns = 40 * MS, group = "a" }
+    expect(left):eq { failed = 0, not_streamed = 0, unknown = 0, busy = 0 }
+  end)
+
+  it("leaves out who met another, on the same server only", function()
+    local found, left = rows.prefills(requests(row(0, 50), row(49, 50), row(200, 50, ten(5)), row(255, 5),
+      row(0, 50, nil, { served = "b" })))
+    expect(#found):eq(2) -- the third, whose prefill was over before the fourth came, and that of b
+    expect({ found[1].group, found[2].group }):eq { "a", "b" }
+    expect(left.busy):eq(3)
+  end)
+
+  it("counts what is not known, failed or not streamed", function()
+    local found, left = rows.prefills(requests(
+      row(0, 5, nil, { cached_state = "absent", cached_tokens = false, served = "c" }),
+      row(10, 5, nil, { error = "http_5xx" }), row(20, 5, nil, { streamed = false })))
+    expect(#found):eq(0)
+    expect(left):eq { failed = 1, not_streamed = 1, unknown = 1, busy = 0 }
+  end)
+
+  it("takes a missing count for zero where the server reported one elsewhere", function()
+    local found = rows.prefills(requests(row(0, 5, nil, { cached_state = "absent", cached_tokens = false }),
+      row(10, 5, nil, { cached_state = "value", cached_tokens = 16 })))
+    expect({ found[1].tokens, found[2].tokens }):eq { 100, 84 }
+  end)
+
+  it("ignores plain HTTP and rows of servers that are not known", function()
+    expect(#requests(row(0, 5, nil, { generation = false }), row(0, 5, nil, { served = false }))):eq(0)
+  end)
+end)
+
+describe("decodes", function()
+  it("gives the batch and the context of each stretch", function()
+    local found, used = rows.decodes(requests(row(0, 50, ten(10, 20)), row(0, 50, ten(10, 20))))
+    expect(used):eq { gaps = 2, means = 0 }
+    local gaps = 0
+    for _, s in ipairs(found) do
+      expect(s.batch):eq(2)
+      expect(s.ns):near(10 * MS, 1)
+      expect(s.context):above(100)
+      expect(s.context):below(122)
+      gaps = gaps + s.gaps
+    end
+    expect(gaps):eq(40)
+    expect(found[1].context):near(109, 0.01) -- the middle of the first 16 gaps: 101 + 8
+  end)
+
+  it("leaves out gaps beside a prefill, and tells batches apart", function()
+    -- The second comes at 100 ms, has its first token at 150 and its last at 200; the first decodes
+    -- from 50 to 350.
+    local found = rows.decodes(requests(row(0, 50, ten(10, 30)), row(100, 50, ten(10, 5))))
+    local by = {}
+    for _, s in ipairs(found) do
+      by[s.batch] = (by[s.batch] or 0) + s.gaps
+    end
+    expect(by):eq { 5 + 15, 10 } -- 50 to 100 and 200 to 350 alone; 150 to 200 both
+  end)
+
+  it("leaves out gaps beside what is not known", function()
+    local found = rows.decodes(requests(row(0, 50, ten(10, 10)), row(0, 5, nil, { error = "reset",
+      t = { start = 0, done = 500 * MS } })))
+    expect(#found):eq(0)
+  end)
+
+  it("divides gaps of several tokens", function()
+    local found = rows.decodes(requests(row(0, 50, ten(20, 8), { output_tokens = 17 })))
+    expect(#found):eq(1)
+    expect(found[1].ns):near(10 * MS, 1)
+  end)
+
+  it("uses the mean of an answer without gaps, where its batch hardly changed", function()
+    local without = function(start, gaps) return row(start, 50, gaps, { itl_ns = false }) end
+    local found, used = rows.decodes(requests(without(0, ten(10, 20)), without(0, ten(10, 20))))
+    expect(used):eq { gaps = 0, means = 2 }
+    expect({ found[1].batch, found[1].gaps }):eq { 2, 20 }
+    expect(found[1].ns):near(10 * MS, 1)
+    expect(#rows.decodes(requests(without(0, ten(10, 20)), without(0, ten(10, 10))))):eq(1)
+  end)
+end)
