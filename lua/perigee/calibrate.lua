@@ -9,7 +9,8 @@ local texts = require "perigee.calibrate_text"
 local calibrate = {}
 
 local MOST_APART = 1.15 -- replicas whose figures differ by more are not one kind of machine
-local FACTS = { kv_tokens = true, block_size = true, max_model_len = true }
+local FACTS = { kv_tokens = true, block_size = true, max_model_len = true, max_num_batched_tokens = true,
+  max_num_seqs = true }
 
 -- ---- reading a run ----
 
@@ -152,7 +153,7 @@ local function merge_facts(runs, options)
   end
   for name in pairs(FACTS) do
     if options[name] then
-      facts[name], from[name] = options[name], "given with --" .. name:gsub("_", "-")
+      facts[name], from[name] = options[name], "given with --" .. (name:gsub("_", "-"))
     end
   end
   if facts.kv_tokens and facts.block_size then
@@ -249,10 +250,11 @@ local function write_profile(path, text)
 end
 
 local VALUES = { ["--out"] = "out", ["--name"] = "name", ["--replica"] = "replica",
-  ["--kv-tokens"] = "kv_tokens", ["--block-size"] = "block_size", ["--max-model-len"] = "max_model_len" }
+  ["--kv-tokens"] = "kv_tokens", ["--block-size"] = "block_size", ["--max-model-len"] = "max_model_len",
+  ["--max-num-batched-tokens"] = "max_num_batched_tokens", ["--max-num-seqs"] = "max_num_seqs" }
 local FLAGS = { ["--json"] = "json", ["--cold"] = "cold" }
 local NAMES = { "--help", "--out", "--name", "--replica", "--kv-tokens", "--block-size", "--max-model-len",
-  "--json", "--cold" }
+  "--max-num-batched-tokens", "--max-num-seqs", "--json", "--cold" }
 
 -- { options, folders }, or nil and what is wrong.
 local function parse(args)
@@ -273,7 +275,7 @@ local function parse(args)
       if FACTS[field] then
         local n = math.tointeger(tonumber(value))
         if not n or n < 1 or n > 1e9 then
-          return nil, ("%s must be a whole number of tokens from 1 to 1000000000, not '%s'"):format(name,
+          return nil, ("%s must be a whole number from 1 to 1000000000, not '%s'"):format(name,
             value)
         end
         value = n

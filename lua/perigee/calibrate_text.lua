@@ -32,6 +32,9 @@ of a run, best of the shipped scenario that sends what is needed, one replica, n
   --kv-tokens N        tokens that the KV cache holds
   --block-size N       tokens of a block
   --max-model-len N    tokens of the longest context
+  --max-num-batched-tokens N, --max-num-seqs N
+                       the server's limits of a step; the wire does not tell them, and they decide how
+                       prompts that come together share steps (default: vLLM's on large GPUs, 8192, 1024)
   --json               the result as JSON
 
 Status 98: the runs do not say enough; the message names the experiment that is missing.
@@ -209,7 +212,11 @@ local function notes(r)
     note("KV budget: %s: give --kv-tokens N, or the profile does not load without a line kv_tokens = N",
       r.from.kv_tokens == false and "the runs differ" or "not known")
   end
-  note "not fitted: step_overhead (it is in decode_base and request_overhead), batch limits, tiers"
+  if not r.facts.max_num_batched_tokens then
+    note("limits of a step: perigee's defaults (8192 tokens, 1024 sequences, vLLM's on large GPUs); give the "
+      .. "server's own with --max-num-batched-tokens and --max-num-seqs")
+  end
+  note "not fitted: step_overhead (it is in decode_base and request_overhead), tiers"
   return list
 end
 
@@ -288,7 +295,8 @@ function texts.profile(r)
       (fit.step(d, cell.batch, cell.context) / cell.ns - 1) * 100)
   end
   add "  },"
-  for _, name in ipairs { "block_size", "kv_tokens", "max_model_len" } do
+  for _, name in ipairs { "block_size", "kv_tokens", "max_model_len", "max_num_batched_tokens",
+    "max_num_seqs" } do
     if r.facts[name] then
       add("  %s = %d, -- %s", name, r.facts[name], words.clean(r.from[name]))
     elseif name == "kv_tokens" then

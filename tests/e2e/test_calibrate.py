@@ -1,13 +1,13 @@
 """perigee calibrate: the profile of the built-in fleet comes back out of a run against it, and bad runs are refused.
 
-The closed loop: scenarios/calibrate.lua on profile X, calibrate, and the fitted profile has X's prefill rate within
-3 %, its decode steps within 5 %, its overhead (with what a step and the loopback add); a fleet of the fitted profile
+The closed loop, in virtual time: scenarios/calibrate.lua on profile X, calibrate, and the fitted profile has X's
+prefill rate within 3 %, its decode steps within 5 %, its overhead (with a step's); a fleet of the fitted profile
 answers another scenario within 5 % of X's. The rows of the other tests are made here.
 """
 import json
 import os
 
-from harness import RELAXED, ROOT, eq, has, main
+from harness import ROOT, eq, has, main
 
 CALIBRATE = os.path.join(ROOT, "scenarios", "calibrate.lua")
 MS = 1_000_000
@@ -44,11 +44,10 @@ def within(got, want, share, what):
     assert abs(got - want) <= share * want, f"{what}: {got:g}, expected {want:g} within {share:.0%}"
 
 
-def record(work, profile, *args):
-    result = work.perigee("run", CALIBRATE, "--sim", "1", "--itl", "--profile", profile, *RELAXED, *args, timeout=240)
-    assert result.folder, result.err
+def dry(work, script, profile, folder, *args):
+    result = work.perigee("dry", script, "--sim", "1", "--itl", "--profile", profile, "--out", folder, *args)
     eq(result.status, 0, result.err + result.out[-1500:])
-    return result
+    return os.path.join(folder, os.listdir(os.path.join(work.path, folder))[0])
 
 
 def step(fitted, batch, context):
@@ -63,60 +62,68 @@ def hold_against(profile, fitted):
     for n in (500, 2000, 8000):  # what it takes with the term of the context
         within(n / p["prefill_tokens_per_s"] + p["prefill_context"] * n * n / 2, n / rate + context * n * n / 2, 0.03,
                f"{profile} prefill of {n}")
-    # The loopback, and the machine at work on request and reply.
-    assert overhead * 0.98 < p["request_overhead"] < overhead * 1.05 + 0.003, f"{profile}: {p['request_overhead']}"
+    within(p["request_overhead"], overhead, 0.03, f"{profile} overhead")
     for batch in (1, 2, 8, 32, 64):
         for tokens in (100, 1024, 8192):
             within(step(d, batch, tokens), base + batch * seq + batch * tokens * per, 0.05,
                    f"{profile} step at {batch}, {tokens}")
 
 
-def closed_loop(work, profile, *args, **facts):
-    record(work, profile, *args)
-    run = os.path.relpath(work.last_folder(), work.path)
-    made = work.perigee("calibrate", run, "--out", "fitted.lua", "--json")
+def calibrated(work, profile, *given):
+    run = dry(work, CALIBRATE, profile, "recorded")
+    made = work.perigee("calibrate", run, "--out", "fitted.lua", "--json", *given)
     eq(made.status, 0, made.err)
     fitted = json.loads(made.out)
-    hold_against(profile, fitted)
     eq(fitted["simulated"], True)
-    for name, value in facts.items():
-        eq(fitted[name], value)
     text = open(os.path.join(work.path, "fitted.lua"), encoding="utf-8").read()
     has(text, "SIMULATED")
     has(text, "simulated run")
     return fitted
 
 
-def same_pace(work, profile):
-    work.write("other.lua", OTHER)
-    runs = [work.perigee("run", "other.lua", "--sim", "1", "--profile", p, "--itl", *RELAXED, timeout=120)
-            for p in (profile, "fitted.lua")]
+def closed_loop(work, profile, *given, **facts):
+    """In virtual time: tests/clock/test_calibrate.py does the same over sockets."""
+    fitted = calibrated(work, profile, *given)
+    hold_against(profile, fitted)
+    for name, value in facts.items():
+        eq(fitted[name], value)
     figures = []
-    for run in runs:
-        eq(run.status, 0, run.err + run.out[-1500:])
-    folders = sorted(os.listdir(os.path.join(work.path, "results")))[-2:]
-    for folder in folders:
-        with open(os.path.join(work.path, "results", folder, "summary.json"), encoding="utf-8") as f:
-            m = json.load(f)["metrics"]
-        figures.append((m["ttft"]["mean"], m["itl"]["mean"]))
-    for name, ours, theirs in zip(("ttft", "itl"), figures[1], figures[0]):
+    work.write("other.lua", OTHER)
+    for name, folder in ((profile, "theirs"), ("fitted.lua", "ours")):
+        with open(os.path.join(work.path, dry(work, "other.lua", name, folder), "summary.json"), encoding="utf-8") as f:
+            metrics = json.load(f)["metrics"]
+        figures.append((metrics["ttft"]["mean"], metrics["itl"]["mean"]))
+    for name, theirs, ours in zip(("ttft", "itl"), *figures):
         within(ours, theirs, 0.05, f"{profile} {name}")
+    return fitted
 
 
 def test_closed_loop_llama(work):
-    closed_loop(work, "llama-3.1-8b", "--set", "rounds=2", kv_tokens=420800, block_size=16, max_model_len=131072)
-    same_pace(work, "llama-3.1-8b")
+    closed_loop(work, "llama-3.1-8b", kv_tokens=420800, block_size=16, max_model_len=131072)
+
+
+def test_closed_loop_qwen(work):
+    closed_loop(work, "qwen3-32b", kv_tokens=289600, block_size=16)
+
+
+def test_closed_loop_gpt_oss(work):
+    closed_loop(work, "gpt-oss-20b", kv_tokens=69600 * 16)
 
 
 def test_closed_loop_adr_04(work):
     """Its later tokens take longer: the term of the context is found."""
-    fitted = closed_loop(work, "adr-04", "--set", "rounds=2", "--set", "batches=8", kv_tokens=17400 * 64, block_size=64)
-    within(fitted["prefill"]["prefill_context"], 9.04e-9, 0.15, "prefill_context")
+    fitted = closed_loop(work, "adr-04", kv_tokens=17400 * 64, block_size=64)
+    within(fitted["prefill"]["prefill_context"], 9.04e-9, 0.03, "prefill_context")
 
 
-def test_closed_loop_others(work):
-    for profile in ("qwen3-32b", "gpt-oss-20b", "tiny"):
-        closed_loop(work, profile, "--set", "rounds=1", "--set", "batches=8")
+def test_closed_loop_tiny(work):
+    """Its steps are small: what shares a step decides the rest, and is not on the wire."""
+    closed_loop(work, "tiny", "--max-num-batched-tokens", "2048", "--max-num-seqs", "64", kv_tokens=32000, max_model_len=16384)
+
+
+def test_a_profile_of_fixed_times_has_no_prefill_rate(work):
+    run = dry(work, CALIBRATE, "fixed", "recorded")
+    refused(work, 98, run, parts=("first tokens do not come later for longer prompts",))
 
 
 # ---- rows made here ----
@@ -217,7 +224,8 @@ def test_failed_and_unknown_rows_are_counted(work):
 
 def test_a_server_that_does_not_report_cached_tokens(work):
     rows = [dict(r, cached_state="absent", cached_tokens=None) for r in a_run()]
-    refused(work, 98, folder(work, "a", rows), parts=("0 requests ran alone, 6 are needed", "no known cached tokens", "--cold"))
+    refused(work, 98, folder(work, "a", rows), parts=("0 requests ran alone, 6 are needed", "--cold",
+                                                      "no known cached tokens"))
     made = work.perigee("calibrate", "a", "--cold", "--json")
     eq(made.status, 0, made.err)
     within(json.loads(made.out)["prefill"]["prefill_tokens_per_s"], 20000, 0.001, "rate")

@@ -46,10 +46,10 @@ describe("list", function()
     status, said = command("--json", "scenarios")
     expect(status):eq(0)
     rows = json.decode(said)
-    expect(rows[1].path):eq "scenarios/capacity_sweep.lua"
-    expect(rows[1].kind):eq "sweep"
-    expect(rows[2].path):eq "scenarios/chat_multi_turn.lua"
-    expect(rows[2].kind):eq "plan"
+    expect(rows[1].path):eq "scenarios/calibrate.lua"
+    expect(rows[1].kind):eq "plan"
+    expect(rows[2].path):eq "scenarios/capacity_sweep.lua"
+    expect(rows[2].kind):eq "sweep"
     status, said = command "scenarios"
     expect(status):eq(0)
     expect(said):matches "scenarios/capacity_sweep%.lua%s+sweep: replicas, cache size and policy"
