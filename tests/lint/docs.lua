@@ -367,7 +367,7 @@ end
 
 -- Modules that are no scripts' business (patterns): halves in C, helpers, commands, the report.
 local INTERNAL = {
-  "core", "%l+%.core", "diff", "doctor", "doctor_%l+", "fake", "hash", "list", "new", "object", "parity", "prompt",
+  "calibrate", "calibrate_%l+", "core", "%l+%.core", "diff", "doctor", "doctor_%l+", "fake", "hash", "list", "new", "object", "parity", "prompt",
   "render", "report", "report_%l+", "request", "runtime", "show", "sweep", "types",
 }
 
