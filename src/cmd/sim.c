@@ -19,7 +19,7 @@
 #include "text/json.h"
 
 struct sim_options {
-  int64_t replicas, port, admin_port, seed;
+  int64_t replicas, spares, port, admin_port, seed;
   const char *host, *profile, *model, *truth, *events_config;
   struct genmodel_options text;
   struct options_list sets, faults, adapters;
@@ -33,6 +33,8 @@ struct sim_options {
 static const struct options_spec specs[] = {
     {"--replicas", "N", OPTIONS_COUNT, offsetof(struct sim_options, replicas),
      "how many replicas (default 3)"},
+    {"--spares", "N", OPTIONS_COUNT, offsetof(struct sim_options, spares),
+     "keep so many more ports for replicas that are added later (POST /admin/add)"},
     {"--port", "P", OPTIONS_COUNT, offsetof(struct sim_options, port),
      "port of the first replica, the others follow; 0 = any free ones (default)"},
     {"--admin-port", "P", OPTIONS_COUNT, offsetof(struct sim_options, admin_port),
@@ -120,6 +122,7 @@ static const struct options_spec specs[] = {
 
 static const struct options_range ranges[] = {
     {"--replicas", 1, 4096},
+    {"--spares", 0, 4096},
     {"--port", 0, 65535},
     {"--admin-port", 0, 65535},
     {"--max-num-queued-reqs", 0, 1000000000},
@@ -202,17 +205,44 @@ static const struct options_command command = {
         "and admin.token). Every request needs the header \"Authorization: Bearer TOKEN\". A "
         "field\n"
         "in [ ] may be left out; without \"replica\", or with \"*\", all are meant.\n"
-        "  GET  /admin/state                                     queues, blocks, hits and faults "
-        "now\n"
-        "  POST /admin/fault {\"fault\": SPEC, [\"replica\": \"r1\"]}       adds a fault\n"
-        "  POST /admin/clear_faults {[\"replica\": \"r1\"]}             removes them, opens closed "
-        "ports\n"
-        "  POST /admin/reset_cache {[\"replica\": \"r1\"], [\"reset_running\": true]}\n"
-        "       empties the prefix cache, and answers where: not where requests run, unless those\n"
-        "       are made to start anew\n"
+        "  GET  /admin/state   of each replica: up, draining, starting or down, since when; "
+        "queues,\n"
+        "                      blocks, hits, faults\n"
+        "  POST /admin/restart {\"replica\": \"r1\", [\"down\": \"2s\"]}   its process ends: "
+        "connections\n"
+        "       are reset, requests under way end as aborted, the cache is gone; and is back "
+        "after\n"
+        "       \"down\" (2s). One that was killed is started\n"
+        "  POST /admin/kill {\"replica\": \"r1\"}   the same, and it stays away\n"
+        "  POST /admin/add {[\"start\": \"5s\"]}   one more replica, up after \"start\" (0); the "
+        "answer\n"
+        "       has its id and url\n"
+        "  POST /admin/drain {\"replica\": \"r1\", [\"after\": \"keep\"], [\"timeout\": \"30s\"]}  "
+        " it takes\n"
+        "       what still comes, and goes down once it is idle; with keep it stays. The timeout "
+        "ends\n"
+        "       it with what runs\n"
+        "  POST /admin/pressure {\"share\": \"50%\" or \"blocks\": N or \"tokens\": N, "
+        "[\"replica\"],\n"
+        "       [\"lasts\": \"10s\"]}   content of others takes so much of the cache: what was "
+        "used\n"
+        "       longest ago is evicted. With lasts the blocks stay in use for so long\n"
+        "  POST /admin/reset_cache {[\"replica\"], [\"reset_running\": true]}   empties the "
+        "prefix\n"
+        "       cache, and answers where: not where requests run, unless those start anew\n"
+        "  POST /admin/fault {\"fault\": SPEC, [\"replica\"], [\"lasts\": \"10s\"]}   adds a "
+        "fault\n"
+        "  POST /admin/clear_faults {[\"replica\"]}   removes them, opens closed ports\n"
+        "  POST /admin/delay_events {\"delay\": \"500ms\", [\"replica\"], [\"lasts\"]}   KV events "
+        "go out\n"
+        "       late; 0 ends it\n"
+        "  POST /admin/drop_events {\"p\": 0.3 or \"count\": N, [\"replica\"], [\"lasts\"]}   or "
+        "not at all\n"
         "  POST /admin/peek {\"prompt\": TEXT or \"tokens\": [N, ...], [\"cache_salt\": TEXT]}\n"
         "       how many of its tokens each replica holds now\n"
-        "An error is {\"error\": TEXT} with status 400, 401, 403, 404 or 405. With ADMIN and TOKEN "
+        "What takes time is answered when it begins; with \"wait\": true when it has ended.\n"
+        "An error is {\"error\": TEXT} with status 400, 401, 403, 404, 405, or\n"
+        "409 for a replica that is not in the state for it. With ADMIN and TOKEN "
         "set\n"
         "to what was printed:\n"
         "  curl -H \"Authorization: Bearer $TOKEN\" $ADMIN/admin/state\n"
@@ -384,6 +414,7 @@ static int serve(struct loop *loop, const struct simfleet *fleet, const struct s
 
 static int run(const struct sim_options *o, struct err *err) {
   struct simfleet_options fo = {.n_replicas = (size_t)o->replicas,
+                                .n_spares = (size_t)o->spares,
                                 .host = o->host,
                                 .port = (int)o->port,
                                 .admin_port = (int)o->admin_port,
@@ -405,7 +436,7 @@ static int run(const struct sim_options *o, struct err *err) {
   if (!rc)
     rc = read_config(o, &fo.config, err);
   if (!rc)
-    rc = cmd_need_descriptors(fo.n_replicas * (fo.config.events.on ? 5 : 1) + 64,
+    rc = cmd_need_descriptors((fo.n_replicas + fo.n_spares) * (fo.config.events.on ? 5 : 1) + 64,
                               "a fleet of this size", err);
   if (rc)
     return rc;

@@ -74,9 +74,10 @@ static void close_listener(struct httpd *server) {
   if (server->listener)
     uv_close((uv_handle_t *)&server->listener->tcp, on_listener_closed);
   server->listener = NULL;
+  server->listening = false;
 }
 
-static int open_listener(struct httpd *server, struct err *err) {
+static int bind_listener(struct httpd *server, struct err *err) {
   struct sockaddr_storage address;
   int rc = parse_address(server->options.host, server->port, &address, err);
   if (rc)
@@ -88,8 +89,20 @@ static int open_listener(struct httpd *server, struct err *err) {
   httpd_ref(server);
   server->listener = l;
   rc = uv_tcp_bind(&l->tcp, (const struct sockaddr *)&address, 0);
-  if (!rc)
-    rc = uv_listen((uv_stream_t *)&l->tcp, BACKLOG, on_connection);
+  if (rc) {
+    close_listener(server);
+    return bind_error(server->options.host, server->port, rc, err);
+  }
+  return 0;
+}
+
+static int open_listener(struct httpd *server, struct err *err) {
+  struct sockaddr_storage address;
+  int rc = server->listener ? 0 : bind_listener(server, err);
+  if (rc)
+    return rc;
+  struct httpd_listener *l = server->listener;
+  rc = uv_listen((uv_stream_t *)&l->tcp, BACKLOG, on_connection);
   int length = sizeof address;
   if (!rc)
     rc = uv_tcp_getsockname(&l->tcp, (struct sockaddr *)&address, &length);
@@ -97,6 +110,7 @@ static int open_listener(struct httpd *server, struct err *err) {
     close_listener(server);
     return bind_error(server->options.host, server->port, rc, err);
   }
+  server->listening = true;
   server->port = ntohs(((const struct sockaddr_in *)&address)->sin_port); /* same place in IPv6 */
   return 0;
 }
@@ -134,12 +148,26 @@ void httpd_close(struct httpd *server) {
   httpd_unref(server);
 }
 
+/* A socket that is bound and does not listen refuses connections, and keeps the port from becoming
+ * the local end of somebody's connection. */
 void httpd_pause(struct httpd *server) {
+  struct err err;
+  if (!server->listening)
+    return;
   close_listener(server);
+  if (bind_listener(server, &err))
+    log_warn("a closed port is not kept: %s", err.text);
 }
 
 int httpd_resume(struct httpd *server, struct err *err) {
-  return server->listener ? 0 : open_listener(server, err);
+  return server->listening ? 0 : open_listener(server, err);
+}
+
+void httpd_reset_all(struct httpd *server) {
+  while (server->conns) { /* on_close may end others as well */
+    httpd_conn_linger_none(server->conns);
+    httpd_conn_abort(server->conns);
+  }
 }
 
 size_t httpd_connections(const struct httpd *server) {

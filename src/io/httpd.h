@@ -37,9 +37,13 @@ int httpd_port(const struct httpd *server);
 /* Stops listening and closes every connection; on_close of open requests is called, from in here.
  * Open requests without on_close must still be answered, before loop_delete. */
 void httpd_close(struct httpd *server);
-/* Stops accepting (the port refuses); open connections go on. listen again with httpd_resume. */
+/* Stops accepting (the port refuses, and nobody else gets it meanwhile); open connections go on.
+ * listen again with httpd_resume. */
 void httpd_pause(struct httpd *server);
 NODISCARD int httpd_resume(struct httpd *server, struct err *err);
+/* Resets every connection, as the end of a process does; on_close of open requests is called, from
+ * in here. The port is as it was. */
+void httpd_reset_all(struct httpd *server);
 size_t httpd_connections(const struct httpd *server);
 
 const char *httpd_method(const struct httpd_request *req); /* "POST" */

@@ -28,8 +28,9 @@ struct httpd_listener {
 struct httpd {
   struct loop *loop;
   struct httpd_options options;    /* host is ours; limits are filled in */
-  struct httpd_listener *listener; /* NULL while paused */
-  struct httpd_conn *conns;        /* with an open socket */
+  struct httpd_listener *listener; /* while paused it is bound and does not listen, or NULL */
+  bool listening;
+  struct httpd_conn *conns; /* with an open socket */
   size_t n_conns;
   size_t refs; /* the owner until httpd_close, listeners, connections */
   int port;
@@ -80,6 +81,8 @@ void httpd_conn_answered(struct httpd_conn *c);
 void httpd_conn_drain(struct httpd_conn *c);
 /* Closes the socket now; an open request's on_close is called. */
 void httpd_conn_abort(struct httpd_conn *c);
+/* What is closed next ends with a reset. */
+void httpd_conn_linger_none(const struct httpd_conn *c);
 /* Closes the socket now, without a word to the handler. */
 void httpd_conn_cut(struct httpd_conn *c);
 /* A short answer of the server's own, and then the end. */

@@ -263,6 +263,14 @@ void httpd_close_connection(struct httpd_request *req) {
     httpd_conn_drain(c);
 }
 
+void httpd_conn_linger_none(const struct httpd_conn *c) {
+  uv_os_fd_t fd;
+  if (!c->cut && uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0) {
+    struct linger now = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  }
+}
+
 void httpd_reset_connection(struct httpd_request *req) {
   if (req->in_memory) {
     httpd_memory_end(httpd_memory_of(req), HTTPD_RESET);
@@ -271,10 +279,6 @@ void httpd_reset_connection(struct httpd_request *req) {
   struct httpd_conn *c = httpd_conn_of(req);
   if (over(c))
     return;
-  uv_os_fd_t fd;
-  if (!c->cut && uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0) {
-    struct linger now = {.l_onoff = 1, .l_linger = 0};
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-  }
+  httpd_conn_linger_none(c);
   httpd_conn_cut(c);
 }

@@ -13,10 +13,10 @@
 
 /* ---------------------------------------------------------------------------------- giving up */
 
-/* Starts a new list of happenings once the old one was handed out. */
-static void step_open(struct engine *e) {
+void engine_step_open(struct engine *e) {
   if (!e->published)
     return;
+  engine_fills_told(e, false);
   e->n_scheduled = e->n_admitted = e->n_preempted = e->n_sampled = e->n_finished = 0;
   e->n_events = e->n_loads = 0;
   e->published = e->cleared = false;
@@ -52,7 +52,7 @@ bool engine_abort(struct engine *e, struct engine_request *req) {
 }
 
 bool engine_reset_cache(struct engine *e, bool reset_running) {
-  step_open(e);
+  engine_step_open(e);
   if (reset_running)
     while (e->running.n)
       preempt_last(e, &e->running);
@@ -321,7 +321,7 @@ static void publish(struct engine *e, struct engine_step *out) {
 }
 
 void engine_step_run(struct engine *e, uint64_t now_ns, struct engine_step *out) {
-  step_open(e);
+  engine_step_open(e);
   *out = (struct engine_step){0};
   if (engine_has_work(e)) { /* S2 */
     schedule(e, now_ns);

@@ -172,6 +172,15 @@ const uint32_t *engine_hold_blocks(const struct engine *e, uint64_t hold_id, uin
 /* Empties CPU memory (not shared storage, which is its owner's). */
 void engine_reset_offload(struct engine *e);
 
+/* Pressure: content of others takes up to `blocks` blocks from the front of the free queue, as one
+ * request with it would in no time: what was cached in them is evicted, the new content is cached
+ * (both with their events), and the blocks are then the most recently used ones. `hold`: they stay
+ * in use until engine_release_fill(*hold_id). Returns how many there were: at most the free ones.
+ * Nothing is put into the tiers. */
+uint32_t engine_fill(struct engine *e, uint32_t blocks, bool hold, uint64_t *hold_id);
+/* False when nothing is held under that id (any more). */
+bool engine_release_fill(struct engine *e, uint64_t hold_id);
+
 uint32_t engine_running(const struct engine *e);
 uint32_t engine_waiting(const struct engine *e); /* those that load included */
 uint32_t engine_loading(const struct engine *e);

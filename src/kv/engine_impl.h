@@ -49,6 +49,8 @@ struct engine {
   size_t n_blocks, cap_blocks;
   struct engine_blocks *unused, *held;
   uint64_t last_hold;
+  struct engine_fill *fills; /* foreign content: held, or not told of yet */
+  uint64_t last_fill;
   struct tierstore *offload;             /* NULL without */
   uint64_t link_free_ns[ENGINE_SOURCES]; /* until then earlier loads use the path */
   /* What happened since the last step was handed out; `published` says that it was. */
@@ -107,6 +109,11 @@ void engine_begin_load(struct engine *e, struct engine_request *r, uint64_t now_
 bool engine_load_arrived(struct engine *e, struct engine_request *r, uint64_t now_ns);
 /* Stores the chunks that r has completed. */
 void engine_store_chunks(struct engine *e, struct engine_request *r);
+
+/* Starts a new list of happenings once the old one was handed out. */
+void engine_step_open(struct engine *e);
+/* engine_fill.c: a step has told of the fills there are: those that hold nothing go, or `all`. */
+void engine_fills_told(struct engine *e, bool all);
 
 /* A new event at the end of the list; the pointer dies with the next one. */
 struct engine_event *engine_event_add(struct engine *e, enum engine_event_kind kind);

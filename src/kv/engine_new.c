@@ -113,6 +113,7 @@ void engine_delete(struct engine *e) {
   mem_free(e->finished);
   mem_free(e->events);
   mem_free(e->loads);
+  engine_fills_told(e, true);
   tierstore_delete(e->offload);
   pool_free(&e->pool);
   mem_free(e);

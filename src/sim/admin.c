@@ -7,12 +7,17 @@
 #include <sys/random.h>
 
 #include "base/mem.h"
+#include "sim/actionfields.h"
+#include "sim/actions.h"
 #include "sim/genprompt.h"
 #include "sim/simfleet.h"
 #include "text/json.h"
 
+struct waiting;
+
 struct admin {
   struct simfleet *fleet;
+  struct waiting *waiting;
   struct httpd *server;
   char url[48];
   char token[33];
@@ -65,36 +70,6 @@ static void send_error(struct httpd_request *req, int status, const char *text) 
   send_value(req, status, &v);
 }
 
-/* The hosts that the body's `replica` names: one, or all. 0 with the range, or an answered error.
- */
-static int pick(struct admin *a, struct httpd_request *req, const struct value *body, size_t *from,
-                size_t *to) {
-  struct simfleet *f = a->fleet;
-  const struct value *v = value_get(body, "replica");
-  *from = 0;
-  *to = f->n_hosts;
-  if (!v || v->kind == VALUE_NULL)
-    return 0;
-  const char *name = value_to_string(v);
-  if (!name) {
-    send_error(req, 400, "replica should be a string such as \"r0\", or \"*\"");
-    return ERR_INVALID;
-  }
-  if (strcmp(name, "*") == 0)
-    return 0;
-  const struct simhost *h = simfleet_find(f, name);
-  if (!h) {
-    char text[160];
-    snprintf(text, sizeof text, "no replica \"%.60s\"; there are r0 to r%zu", name, f->n_hosts - 1);
-    send_error(req, 404, text);
-    return ERR_NOT_FOUND;
-  }
-  while (f->hosts[*from] != h)
-    (*from)++;
-  *to = *from + 1;
-  return 0;
-}
-
 /* ---- GET /admin/state ---- */
 
 static struct value describe_events(const struct kvevents *k) {
@@ -118,6 +93,13 @@ static struct value describe_host(struct simhost *h) {
   engine_get_totals(e, &t);
   value_set(&v, "id", value_cstring(h->id));
   value_set(&v, "url", value_cstring(h->url));
+  value_set(&v, "state", value_cstring(simhost_life_name(h->life)));
+  value_set(&v, "since_ns", value_int((int64_t)h->life_ns));
+  value_set(&v, "processes", value_int((int64_t)h->processes));
+  value_set(&v, "event_delay_ns", value_int((int64_t)h->shaping.delay_ns));
+  value_set(&v, "event_drop_p", value_double(h->shaping.drop_p));
+  value_set(&v, "event_drop_count", value_int((int64_t)h->shaping.drop_count));
+  value_set(&v, "events_dropped", value_int((int64_t)h->shaping.dropped));
   value_set(&v, "refusing", value_bool(faults_refuse(&h->faults) != NULL));
   value_set(&v, "connections", value_int((int64_t)httpd_connections(h->server)));
   value_set(&v, "requests", value_int((int64_t)h->n_requests));
@@ -135,6 +117,8 @@ static struct value describe_host(struct simhost *h) {
     value_set(&v, "kv_events", describe_events(h->kv));
   struct value *faults = value_set(&v, "faults", value_array());
   for (size_t i = 0; i < h->faults.n; i++) {
+    if (h->faults.items[i].over)
+      continue;
     struct buf b;
     buf_init(&b, BUF_MAX_OWN);
     faults_format(&h->faults.items[i], &b);
@@ -161,60 +145,83 @@ static void get_state(struct admin *a, struct httpd_request *req, const struct v
 
 /* ---- POST ---- */
 
-static void post_fault(struct admin *a, struct httpd_request *req, const struct value *body) {
-  struct err err;
-  size_t from, to;
-  const char *spec = value_to_string(value_get(body, "fault"));
-  struct fault fault;
-  if (!spec) {
-    send_error(req, 400, "fault: a string such as \"empty p=0.3\" is required");
-    return;
-  }
-  if (faults_parse(spec, &fault, &err)) {
-    send_error(req, 400, err.text);
-    return;
-  }
-  if (pick(a, req, body, &from, &to))
-    return;
-  for (size_t i = from; i < to; i++)
-    simhost_add_fault(a->fleet->hosts[i], &fault);
-  struct value v = value_object();
-  send_value(req, 200, &v);
+/* A request that is answered when its action has ended. */
+struct waiting {
+  struct simactions_watch watch;
+  struct admin *admin;
+  struct httpd_request *req;
+  struct value answer;
+  struct waiting *next;
+};
+
+static void take_out(struct waiting *w) {
+  struct waiting **at = &w->admin->waiting;
+  while (*at != w)
+    at = &(*at)->next;
+  *at = w->next;
 }
 
-static void post_clear(struct admin *a, struct httpd_request *req, const struct value *body) {
-  struct err err;
-  size_t from, to;
-  if (pick(a, req, body, &from, &to))
-    return;
-  for (size_t i = from; i < to; i++)
-    if (simhost_clear_faults(a->fleet->hosts[i], &err)) {
-      send_error(req, 500, err.text);
-      return;
-    }
-  struct value v = value_object();
-  send_value(req, 200, &v);
+static void on_action_end(struct simactions_watch *watch) {
+  struct waiting *w = CONTAINER_OF(watch, struct waiting, watch);
+  take_out(w);
+  value_set(&w->answer, "done", value_bool(true));
+  httpd_on_close(w->req, NULL);
+  send_value(w->req, 200, &w->answer);
+  mem_free(w);
 }
 
-static void post_reset(struct admin *a, struct httpd_request *req, const struct value *body) {
-  size_t from, to;
-  bool running = false;
-  struct apierror e = {0};
-  if (reqfield_bool(body, "reset_running", &running, &e)) {
-    send_error(req, 400, e.message);
+static void on_asker_left(struct httpd_request *req, void *user) {
+  (void)req;
+  struct waiting *w = user;
+  simactions_unwatch(w->admin->fleet, &w->watch);
+  take_out(w);
+  value_free(&w->answer);
+  mem_free(w);
+}
+
+static void answer_later(struct admin *a, struct httpd_request *req, struct value *answer) {
+  int64_t id = 0;
+  struct waiting *w = MEM_NEW(struct waiting);
+  *w = (struct waiting){.watch.fn = on_action_end, .admin = a, .req = req, .answer = *answer};
+  w->next = a->waiting;
+  a->waiting = w;
+  httpd_set_user(req, w);
+  httpd_on_close(req, on_asker_left);
+  value_to_int(value_get(answer, "id"), &id);
+  if (!simactions_watch(a->fleet, (uint64_t)id, &w->watch))
+    on_action_end(&w->watch);
+}
+
+/* POST /admin/NAME: the body's fields, but `wait`, are the action's. */
+static void post_action(struct admin *a, struct httpd_request *req, const struct value *body,
+                        const char *name) {
+  struct err err;
+  struct value action = value_object(), answer;
+  bool wait = false;
+  value_set(&action, "action", value_cstring(name));
+  int rc = actionfields_bool(body, "wait", &wait, &err);
+  for (size_t i = 0; i < value_count(body); i++) {
+    const struct value_pair *p = &body->u.object.pairs[i];
+    if (strcmp(p->key, "wait") != 0 && strcmp(p->key, "action") != 0)
+      value_set_len(&action, p->key, p->key_len, value_copy(&p->value));
+  }
+  if (!rc)
+    rc = simfleet_act(a->fleet, &action, &answer, &err);
+  value_free(&action);
+  if (rc) {
+    send_error(req,
+               rc == ERR_NOT_FOUND ? 404
+               : rc == ERR_LIMIT   ? 409
+               : rc == ERR_IO      ? 500
+                                   : 400,
+               err.text);
     return;
   }
-  if (pick(a, req, body, &from, &to))
-    return;
-  struct value v = value_object();
-  struct value *done = value_set(&v, "reset", value_array());
-  for (size_t i = from; i < to; i++) {
-    struct simhost *h = a->fleet->hosts[i];
-    if (replica_reset_cache(h->replica, running))
-      value_push(done, value_cstring(h->id));
-    simhost_kick(h);
-  }
-  send_value(req, 200, &v);
+  const struct value *done = value_get(&answer, "done");
+  if (wait && !done->u.boolean)
+    answer_later(a, req, &answer);
+  else
+    send_value(req, 200, &answer);
 }
 
 static int peek_tokens(struct admin *a, const struct value *body, uint32_t **ids, uint32_t *n,
@@ -260,12 +267,13 @@ static const struct route {
   const char *method, *path;
   void (*fn)(struct admin *a, struct httpd_request *req, const struct value *body);
 } routes[] = {
-    {"GET", "/admin/state", get_state},          {"POST", "/admin/fault", post_fault},
-    {"POST", "/admin/clear_faults", post_clear}, {"POST", "/admin/reset_cache", post_reset},
+    {"GET", "/admin/state", get_state},
     {"POST", "/admin/peek", post_peek},
 };
 
-static void run_route(struct admin *a, struct httpd_request *req, const struct route *r) {
+/* `r`, or the action of that name. */
+static void run_route(struct admin *a, struct httpd_request *req, const struct route *r,
+                      const char *action) {
   struct value body = value_object();
   size_t len;
   const char *data = httpd_body(req, &len);
@@ -277,8 +285,23 @@ static void run_route(struct admin *a, struct httpd_request *req, const struct r
       return;
     }
   }
-  r->fn(a, req, &body);
+  if (r)
+    r->fn(a, req, &body);
+  else
+    post_action(a, req, &body, action);
   value_free(&body);
+}
+
+/* "/admin/restart" -> "restart"; NULL when it is no action's. */
+static const char *action_of(const char *path) {
+  static const char prefix[] = "/admin/";
+  if (strncmp(path, prefix, sizeof prefix - 1) != 0)
+    return NULL;
+  const char *const *names = simactions_names();
+  for (size_t i = 0; names[i]; i++)
+    if (strcmp(path + sizeof prefix - 1, names[i]) == 0)
+      return names[i];
+  return NULL;
 }
 
 static void on_request(void *user, struct httpd_request *req) {
@@ -297,10 +320,16 @@ static void on_request(void *user, struct httpd_request *req) {
       continue;
     known = true;
     if (strcmp(routes[i].method, httpd_method(req)) == 0) {
-      run_route(a, req, &routes[i]);
+      run_route(a, req, &routes[i], NULL);
       return;
     }
   }
+  const char *action = action_of(httpd_path(req));
+  if (action && strcmp(httpd_method(req), "POST") == 0) {
+    run_route(a, req, NULL, action);
+    return;
+  }
+  known = known || action;
   send_error(req, known ? 405 : 404, known ? "wrong method for this path" : "no such path");
 }
 

@@ -284,9 +284,19 @@ void faults_free(struct faults *list) {
   *list = (struct faults){0};
 }
 
-void faults_add(struct faults *list, const struct fault *f) {
+uint64_t faults_add(struct faults *list, const struct fault *f) {
   MEM_GROW(list->items, list->n, list->cap);
-  list->items[list->n++] = *f;
+  list->items[list->n] = *f;
+  list->items[list->n].serial = ++list->last_serial;
+  list->items[list->n++].over = false;
+  return list->last_serial;
+}
+
+bool faults_end(struct faults *list, uint64_t serial) {
+  for (size_t i = 0; i < list->n; i++)
+    if (list->items[i].serial == serial && !list->items[i].over)
+      return list->items[i].over = true;
+  return false;
 }
 
 void faults_clear(struct faults *list) {
@@ -295,7 +305,7 @@ void faults_clear(struct faults *list) {
 
 const struct fault *faults_refuse(const struct faults *list) {
   for (size_t i = 0; i < list->n; i++)
-    if (list->items[i].kind == FAULT_REFUSE)
+    if (list->items[i].kind == FAULT_REFUSE && !list->items[i].over)
       return &list->items[i];
   return NULL;
 }
@@ -309,7 +319,8 @@ static bool path_matches(const struct fault *f, const char *path) {
 
 static bool hits(const struct faults *list, size_t i, const char *path, uint64_t number) {
   const struct fault *f = &list->items[i];
-  if (f->kind == FAULT_REFUSE || (f->count && f->used >= f->count) || !path_matches(f, path))
+  if (f->over || f->kind == FAULT_REFUSE || (f->count && f->used >= f->count) ||
+      !path_matches(f, path))
     return false;
   if (f->p >= 1)
     return true;

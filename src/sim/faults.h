@@ -53,10 +53,12 @@ enum fault_kind {
 struct fault {
   enum fault_kind kind;
   double p;
-  uint64_t count; /* 0 = no limit */
-  uint64_t used;  /* requests hit so far */
-  char path[64];  /* "" = the generation endpoints */
-  uint32_t after; /* FAULT_NEVER = not given */
+  uint64_t count;  /* 0 = no limit */
+  uint64_t used;   /* requests hit so far */
+  uint64_t serial; /* of this list, from 1: faults_end */
+  bool over;       /* ended: it keeps its place, since draws depend on places */
+  char path[64];   /* "" = the generation endpoints */
+  uint32_t after;  /* FAULT_NEVER = not given */
   uint32_t code;
   uint32_t bytes, events;
   uint64_t retry_after_s; /* 0 = no header */
@@ -67,7 +69,7 @@ struct fault {
 struct faults {
   struct fault *items;
   size_t n, cap;
-  uint64_t seed;
+  uint64_t seed, last_serial;
 };
 
 /* What happens to one request. Zero-initialised by faults_decide. */
@@ -97,9 +99,13 @@ const char *faults_kind_name(enum fault_kind kind);
 
 void faults_init(struct faults *list, uint64_t seed);
 void faults_free(struct faults *list);
-void faults_add(struct faults *list, const struct fault *f);
+/* Returns its serial number, which faults_end takes. */
+uint64_t faults_add(struct faults *list, const struct fault *f);
+/* It hits nothing from now on; false when it is not in the list any more. */
+bool faults_end(struct faults *list, uint64_t serial);
 void faults_clear(struct faults *list);
-/* The first refuse fault, NULL when there is none. Dies with the next add or clear. */
+/* The first refuse fault that is not over, NULL when there is none. Dies with the next add or
+ * clear. */
 const struct fault *faults_refuse(const struct faults *list);
 /* Decides for request `number` (from 0) on `path`, and counts the hits. */
 void faults_decide(struct faults *list, const char *path, uint64_t number, struct fault_plan *out);

@@ -114,6 +114,18 @@ static void on_client_left(struct httpd_request *req, void *user) {
   leave_engine(x, "abort");
 }
 
+void generation_reset_all(struct simhost *h) {
+  struct generation *next;
+  for (struct generation *x = h->open; x; x = next) {
+    struct httpd_request *req = x->delivery.req;
+    next = x->next;
+    if (!req)
+      continue; /* answered, and about to go */
+    httpd_reset_connection(req);
+    on_client_left(req, x);
+  }
+}
+
 static void on_delivery_over(struct delivery *d) {
   settle(CONTAINER_OF(d, struct generation, delivery));
 }

@@ -16,6 +16,9 @@ void generation_begin(struct simhost *h, struct httpd_request *req, enum gen_api
 void generation_abort_all(struct simhost *h);
 /* Names of the adapters that requests in the engine run or wait with, each once, with commas. */
 void generation_adapters(const struct simhost *h, struct buf *running, struct buf *waiting);
+/* Every request's client sees a reset, and the request ends as "abort": the process of a host in
+ * memory ends. */
+void generation_reset_all(struct simhost *h);
 /* Requests that are not answered yet. */
 size_t generation_open(const struct simhost *h);
 

@@ -54,6 +54,10 @@ static struct gauges read_gauges(const struct replica *r) {
                          engine_loading(r->engine), engine_usage(r->engine)};
 }
 
+static void show_gauges(struct replica *r) {
+  *(r->in_step ? &r->after : &r->now) = read_gauges(r);
+}
+
 int replica_add(struct replica *r, struct replica_seq *seq, struct err *err) {
   seq->in_step = seq->gone = false;
   seq->scheduled_ns = seq->first_ns = seq->last_ns = 0;
@@ -65,10 +69,7 @@ void replica_abort(struct replica *r, struct replica_seq *seq) {
   engine_abort(r->engine, &seq->engine);
   r->meters.finished[METER_ABORT]++;
   seq->gone = true;
-  if (!r->in_step)
-    r->now = read_gauges(r);
-  else
-    r->after = read_gauges(r);
+  show_gauges(r);
   if (!seq->in_step)
     seq->on_gone(seq);
 }
@@ -231,6 +232,18 @@ uint64_t replica_wake_ns(const struct replica *r) {
 
 bool replica_release_hold(struct replica *r, uint64_t hold_id) {
   return engine_release_hold(r->engine, hold_id);
+}
+
+uint32_t replica_fill(struct replica *r, uint32_t blocks, bool hold, uint64_t *hold_id) {
+  uint32_t n = engine_fill(r->engine, blocks, hold, hold_id);
+  show_gauges(r);
+  return n;
+}
+
+bool replica_release_fill(struct replica *r, uint64_t hold_id) {
+  bool held = engine_release_fill(r->engine, hold_id);
+  show_gauges(r);
+  return held;
 }
 
 bool replica_in_step(const struct replica *r) {

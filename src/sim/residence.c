@@ -15,7 +15,7 @@ void residence_ask(const struct simhost *h, const struct engine_prefix *prompt,
   out->available_pool = out->captured_pool;
   const struct simhost *best = out->captured ? h : NULL, *other;
   for (size_t i = 0; h->peer && (other = h->peer(h->peer_user, i)); i++) {
-    if (other == h)
+    if (other == h || simhost_gone(other))
       continue;
     uint32_t all = ask(other, prompt, true), pool = ask(other, prompt, false);
     if (pool > out->available_pool)

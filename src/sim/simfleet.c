@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "kv/tierstore.h"
+#include "sim/actions.h"
 #include "sim/admin.h"
 
 #define FLUSH_NS (100 * NS_PER_MS)
@@ -26,46 +27,86 @@ static struct simhost *host_at(void *user, size_t i) {
   return i < f->n_hosts ? f->hosts[i] : NULL;
 }
 
+#define MOST_REPLICAS 8192
+
+static int start_host(struct simfleet *f, size_t number, struct simhost **out, struct err *err) {
+  char id[24];
+  snprintf(id, sizeof id, "r%zu", number);
+  struct simhost_options host = {
+      .in_memory = f->in_memory,
+      .watch = f->watch,
+      .id = id,
+      .host = f->host_name,
+      .port = f->port ? f->port + (int)number : 0,
+      .model = &f->model,
+      .engine = &f->config.engine,
+      .profile = &f->config.time,
+      .truth = f->truth,
+      .seed = f->seed + number * UINT64_C(0xd1342543de82ef95),
+      .face = f->face,
+      .flags = f->flags,
+      .events = f->hub ? &f->config.events : NULL,
+      .hub = f->hub,
+      .number = number,
+      .find = find_engine,
+      .peer = host_at,
+      .user = f,
+  };
+  int rc = simhost_start(f->loop, &host, out, err);
+  return rc ? err_prefix(err, "replica %s", id) : 0;
+}
+
+/* A port that is kept. */
+static int start_spare(struct simfleet *f, size_t number, struct simhost **out, struct err *err) {
+  int rc = start_host(f, number, out, err);
+  if (rc)
+    return rc;
+  simhost_end(*out, SIMHOST_DOWN);
+  (*out)->processes = 0;
+  return 0;
+}
+
 static int start_hosts(struct simfleet *f, const struct simfleet_options *o, struct err *err) {
-  f->hosts = mem_calloc(o->n_replicas, sizeof *f->hosts);
-  for (size_t i = 0; i < o->n_replicas; i++) {
-    char id[24];
-    snprintf(id, sizeof id, "r%zu", i);
-    struct simhost_options host = {
-        .in_memory = o->in_memory,
-        .watch = o->watch,
-        .id = id,
-        .host = o->host,
-        .port = o->port ? o->port + (int)i : 0,
-        .model = &f->model,
-        .engine = &f->config.engine,
-        .profile = &f->config.time,
-        .truth = f->truth,
-        .seed = f->seed + i * UINT64_C(0xd1342543de82ef95),
-        .face = o->face,
-        .flags = o->flags,
-        .events = f->hub ? &f->config.events : NULL,
-        .hub = f->hub,
-        .number = i,
-        .find = find_engine,
-        .peer = host_at,
-        .user = f,
-    };
-    int rc = simhost_start(f->loop, &host, &f->hosts[i], err);
-    if (rc)
-      return err_prefix(err, "replica %s", id);
-    f->n_hosts++;
+  int rc = 0;
+  for (size_t i = 0; i < o->n_replicas && !rc; i++) {
+    MEM_GROW(f->hosts, f->n_hosts, f->cap_hosts);
+    rc = start_host(f, i, &f->hosts[f->n_hosts], err);
+    f->n_hosts += rc == 0;
   }
+  f->spares = mem_calloc(o->n_spares + 1, sizeof(struct simhost *));
+  for (size_t i = 0; i < o->n_spares && !rc; i++) {
+    rc = start_spare(f, o->n_replicas + i, &f->spares[i], err);
+    f->n_spares += rc == 0;
+  }
+  return rc;
+}
+
+int simfleet_add_host(struct simfleet *f, struct simhost **out, struct err *err) {
+  if (f->n_hosts >= MOST_REPLICAS)
+    return err_set(err, ERR_LIMIT, "a fleet has at most %d replicas", MOST_REPLICAS);
+  if (f->port && f->port + (int64_t)f->n_hosts > 65535)
+    return err_set(err, ERR_LIMIT, "the port behind the last replica's is beyond 65535");
+  if (f->n_spares) {
+    *out = f->spares[0];
+    memmove(f->spares, f->spares + 1, --f->n_spares * sizeof *f->spares);
+  } else {
+    int rc = start_spare(f, f->n_hosts, out, err);
+    if (rc)
+      return rc;
+  }
+  MEM_GROW(f->hosts, f->n_hosts, f->cap_hosts);
+  f->hosts[f->n_hosts++] = *out;
   return 0;
 }
 
 int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct simfleet **out,
                    struct err *err) {
   assert(o->n_replicas >= 1);
-  if (o->port + (int64_t)o->n_replicas - 1 > 65535)
+  size_t n = o->n_replicas + o->n_spares;
+  if (o->port + (int64_t)n - 1 > 65535)
     return err_set(err, ERR_INVALID, "port %d and %zu following ones go beyond 65535", o->port,
-                   o->n_replicas - 1);
-  if (o->port && o->admin_port >= o->port && o->admin_port < o->port + (int)o->n_replicas)
+                   n - 1);
+  if (o->port && o->admin_port >= o->port && o->admin_port < o->port + (int)n)
     return err_set(err, ERR_INVALID, "admin port %d is that of replica r%d; choose another",
                    o->admin_port, o->admin_port - o->port);
   struct simfleet *f = MEM_NEW(struct simfleet);
@@ -80,6 +121,12 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   f->seed = o->seed;
   f->face = o->face;
   adapters_copy(&f->adapters, &o->adapters);
+  f->host_name = o->host ? mem_strdup(o->host) : NULL;
+  f->port = o->port;
+  f->flags = o->flags;
+  f->in_memory = o->in_memory;
+  f->watch = o->watch;
+  f->actions = simactions_new(f);
   f->model_name = mem_strdup(o->model ? o->model : "sim-model");
   f->model = (struct genmodel){.name = f->model_name,
                                .max_model_len = f->config.engine.max_model_len,
@@ -112,8 +159,11 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
 
 int simfleet_stop(struct simfleet *f) {
   admin_stop(f->admin);
+  simactions_delete(f->actions);
   for (size_t i = 0; i < f->n_hosts; i++)
     simhost_stop(f->hosts[i]);
+  for (size_t i = 0; i < f->n_spares; i++)
+    simhost_stop(f->spares[i]);
   loop_chore_stop(&f->flush);
   int rc = truth_close(f->truth);
   zmqsock_hub_delete(f->hub);
@@ -121,6 +171,8 @@ int simfleet_stop(struct simfleet *f) {
   tierstore_delete(f->shared);
   mem_free(f->hosts);
   adapters_free(&f->adapters);
+  mem_free(f->spares);
+  mem_free(f->host_name);
   mem_free(f->model_name);
   mem_free(f);
   return rc;
@@ -186,16 +238,21 @@ static void describe_events(const struct kvevents *k, struct value *replica) {
   value_set(replica, "kv_events_topic", value_cstring(kvevents_topic(k)));
 }
 
+static void describe_hosts(struct simhost *const *hosts, size_t n, struct value *out) {
+  for (size_t i = 0; i < n; i++) {
+    struct value *r = value_push(out, value_object());
+    value_set(r, "id", value_cstring(hosts[i]->id));
+    value_set(r, "url", value_cstring(hosts[i]->url));
+    if (hosts[i]->kv)
+      describe_events(hosts[i]->kv, r);
+  }
+}
+
 struct value simfleet_describe(const struct simfleet *f) {
   struct value v = value_object();
-  struct value *replicas = value_set(&v, "replicas", value_array());
-  for (size_t i = 0; i < f->n_hosts; i++) {
-    struct value *r = value_push(replicas, value_object());
-    value_set(r, "id", value_cstring(f->hosts[i]->id));
-    value_set(r, "url", value_cstring(f->hosts[i]->url));
-    if (f->hosts[i]->kv)
-      describe_events(f->hosts[i]->kv, r);
-  }
+  describe_hosts(f->hosts, f->n_hosts, value_set(&v, "replicas", value_array()));
+  if (f->n_spares)
+    describe_hosts(f->spares, f->n_spares, value_set(&v, "spares", value_array()));
   if (f->admin) {
     struct value *admin = value_set(&v, "admin", value_object());
     value_set(admin, "url", value_cstring(admin_url(f->admin)));

@@ -12,9 +12,11 @@
 
 struct admin;
 struct zmqsock_hub;
+struct simactions;
 
 struct simfleet_options {
   size_t n_replicas;
+  size_t n_spares;              /* ports that are kept for replicas to come (actions.h: add) */
   const char *host;             /* NULL = 127.0.0.1 */
   int port;                     /* of the first replica, the others follow; 0 = any free ones */
   int admin_port;               /* 0 = any free one */
@@ -39,7 +41,15 @@ struct simfleet {
   uint64_t seed;
   enum face_kind face;
   struct simhost **hosts;
-  size_t n_hosts;
+  size_t n_hosts, cap_hosts;
+  struct simhost **spares; /* those to come: down, in order */
+  size_t n_spares;
+  char *host_name; /* the address; NULL = 127.0.0.1 */
+  int port;        /* of the first; 0: any */
+  struct simhost_flags flags;
+  bool in_memory;
+  const struct simhost_watch *watch; /* borrowed */
+  struct simactions *actions;
   struct truth *truth;
   struct tierstore *shared; /* storage of all replicas; NULL without */
   struct zmqsock_hub *hub;  /* of their KV events; NULL without */
@@ -53,6 +63,10 @@ NODISCARD int simfleet_start(struct loop *loop, const struct simfleet_options *o
 /* Closes every connection; every request under way gets its line in the truth log first. ERR_IO
  * when that log is not whole. */
 int simfleet_stop(struct simfleet *f);
+
+/* One more replica, down: the next spare, or one on the port behind the last, else (those are
+ * chosen by the system) any free one. ERR_LIMIT, ERR_IO. */
+NODISCARD int simfleet_add_host(struct simfleet *f, struct simhost **out, struct err *err);
 
 /* "r0", or its number; NULL when there is none. */
 struct simhost *simfleet_find(const struct simfleet *f, const char *replica);
@@ -70,9 +84,10 @@ NODISCARD int simfleet_parse_fault(const char *text, char **replica, struct faul
 /* Whether "r2" or "2" is the replica with this number, from 0. */
 bool simfleet_names(const char *replica, size_t index);
 
-/* `history_repeats`: an answer that a client repeats becomes the ids that were sampled (speech.h).
- * {"replicas":[{"id","url"}…] (with KV events also kv_events, kv_events_replay,
- * kv_events_topic),"admin":{"url","token"},"model","profile","tokenizer":"bytes",
+/* `spares`: where replicas that are added will be. `history_repeats`: an answer that a client
+ * repeats becomes the ids that were sampled (speech.h). {"replicas":[{"id","url"}…] (with KV events
+ * also kv_events, kv_events_replay, kv_events_topic),"spares":[…, the same],
+ * "admin":{"url","token"},"model","profile","tokenizer":"bytes",
  * "template":"sim","history_repeats":true,"max_model_len","block_size","kv_blocks","simulated":true}:
  * the line of --announce. */
 struct value simfleet_describe(const struct simfleet *f);

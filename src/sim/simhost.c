@@ -82,6 +82,12 @@ static void set_url(struct simhost *h, const char *host) {
            httpd_port(h->server));
 }
 
+static struct replica *new_replica(const struct simhost *h, const struct engine_config *engine,
+                                   struct err *err) {
+  double wall_s = (double)((int64_t)loop_now(h->loop) + loop_realtime_offset(h->loop)) / 1e9;
+  return replica_new(engine, h->profile, face_get(h->face)->meters, wall_s, err);
+}
+
 /* After the port: a topic may have it. */
 static int start_events(struct simhost *h, const struct simhost_options *o, struct err *err) {
   if (!o->events)
@@ -132,8 +138,10 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
   loop_timer_init(&h->step_timer, on_step_end);
   loop_timer_init(&h->refuse_timer, on_refuse_over);
   h->step_task.run = on_step_begin;
-  double wall_s = (double)((int64_t)loop_now(loop) + loop_realtime_offset(loop)) / 1e9;
-  h->replica = replica_new(o->engine, o->profile, face_get(o->face)->meters, wall_s, err);
+  h->profile = o->profile;
+  h->life_ns = loop_now(loop);
+  h->processes = 1;
+  h->replica = new_replica(h, o->engine, err);
   struct httpd_options server = {
       .host = o->host, .port = o->port, .on_request = on_request, .user = h};
   int rc = h->replica ? 0 : err->code;
@@ -161,15 +169,20 @@ int simhost_start(struct loop *loop, const struct simhost_options *o, struct sim
   return 0;
 }
 
-void simhost_stop(struct simhost *h) {
-  if (h->server)
-    httpd_close(h->server); /* ends every generation request, but those of a step under way */
+/* Every generation request has ended, but those of a step under way. */
+static void end_engine(struct simhost *h) {
   loop_timer_clear(h->loop, &h->step_timer);
   if (replica_in_step(h->replica))
     replica_end(h->replica, loop_now(h->loop));
   assert(!h->open);
-  loop_timer_clear(h->loop, &h->refuse_timer);
   loop_unready(h->loop, &h->step_task);
+}
+
+void simhost_stop(struct simhost *h) {
+  if (h->server)
+    httpd_close(h->server);
+  end_engine(h);
+  loop_timer_clear(h->loop, &h->refuse_timer);
   transfer_free(h);
   response_store_free(&h->responses);
   replica_delete(h->replica);
@@ -182,34 +195,111 @@ void simhost_stop(struct simhost *h) {
   mem_free(h);
 }
 
-/* ---- faults ---- */
+/* ---- the end of a process, and the next one ---- */
 
-static int open_port(struct simhost *h, struct err *err) {
-  loop_timer_clear(h->loop, &h->refuse_timer);
-  h->refusing = false;
-  return h->server ? httpd_resume(h->server, err) : 0;
+const char *simhost_life_name(enum simhost_life life) {
+  static const char *const names[] = {"up", "draining", "starting", "down"};
+  return names[life];
 }
 
+bool simhost_gone(const struct simhost *h) {
+  return h->life == SIMHOST_DOWN || h->life == SIMHOST_STARTING;
+}
+
+void simhost_set_life(struct simhost *h, enum simhost_life life) {
+  h->life = life;
+  h->life_ns = loop_now(h->loop);
+}
+
+static void renew_replica(struct simhost *h) {
+  struct err err;
+  const struct engine_config config = *replica_config(h->replica);
+  replica_delete(h->replica);
+  h->replica = new_replica(h, &config, &err);
+  assert(h->replica); /* the same configuration as before */
+  if (h->kv)
+    replica_listen(h->replica, kvevents_listener(h->kv));
+}
+
+void simhost_end(struct simhost *h, enum simhost_life life) {
+  simhost_set_life(h, life);
+  h->refusing = true;
+  if (h->kv)
+    kvevents_end(h->kv);
+  if (h->server) {
+    httpd_pause(h->server);
+    httpd_reset_all(h->server);
+  } else {
+    generation_reset_all(h);
+  }
+  end_engine(h);
+  struct transfers *t = &h->transfers;
+  struct simhost *(*find)(void *, const char *) = t->find;
+  void *user = t->user;
+  transfer_free(h);
+  transfer_init(h, find, user);
+  response_store_free(&h->responses);
+  h->responses.off = h->flags.no_store;
+  h->asleep = 0;
+  h->discarded = false;
+  renew_replica(h);
+}
+
+/* As life and faults have it. */
+static int set_port(struct simhost *h, struct err *err) {
+  h->refusing = simhost_gone(h) || faults_refuse(&h->faults);
+  if (!h->server)
+    return 0;
+  if (!h->refusing)
+    return httpd_resume(h->server, err);
+  httpd_pause(h->server);
+  return 0;
+}
+
+int simhost_begin(struct simhost *h, struct err *err) {
+  renew_replica(h);
+  h->processes++;
+  simhost_set_life(h, SIMHOST_UP);
+  if (h->kv)
+    kvevents_restart(h->kv);
+  return set_port(h, err);
+}
+
+/* ---- faults ---- */
+
+/* `refuse` has a timer of its own; it opens the port when the last of them that has a time is over.
+ */
 static void on_refuse_over(struct loop_timer *timer) {
   struct simhost *h = CONTAINER_OF(timer, struct simhost, refuse_timer);
   struct err err;
-  if (open_port(h, &err))
+  for (const struct fault *f; (f = faults_refuse(&h->faults)) && f->for_ns;)
+    faults_end(&h->faults, f->serial);
+  if (set_port(h, &err))
     log_error("replica stays closed replica=%s reason=\"%s\"", h->id, err.text);
 }
 
-void simhost_add_fault(struct simhost *h, const struct fault *f) {
-  faults_add(&h->faults, f);
+uint64_t simhost_add_fault(struct simhost *h, const struct fault *f) {
+  uint64_t serial = faults_add(&h->faults, f);
   if (f->kind != FAULT_REFUSE)
-    return;
+    return serial;
   h->refusing = true;
   if (h->server)
     httpd_pause(h->server);
   if (f->for_ns)
     loop_timer_set(h->loop, &h->refuse_timer, loop_now(h->loop) + f->for_ns);
+  return serial;
+}
+
+bool simhost_end_fault(struct simhost *h, uint64_t serial, struct err *err) {
+  if (!faults_end(&h->faults, serial))
+    return false;
+  if (set_port(h, err))
+    log_error("replica stays closed replica=%s reason=\"%s\"", h->id, err->text);
+  return true;
 }
 
 int simhost_clear_faults(struct simhost *h, struct err *err) {
-  bool refused = faults_refuse(&h->faults) != NULL;
+  loop_timer_clear(h->loop, &h->refuse_timer);
   faults_clear(&h->faults);
-  return refused ? open_port(h, err) : 0;
+  return set_port(h, err);
 }

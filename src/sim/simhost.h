@@ -48,6 +48,14 @@ struct simhost_flags {
 /* What is gone while the engine sleeps; nothing: it is awake. */
 enum simhost_asleep { SIMHOST_WEIGHTS = 1, SIMHOST_KV_CACHE = 2 };
 
+/* Of the process that a replica is. */
+enum simhost_life {
+  SIMHOST_UP,
+  SIMHOST_DRAINING, /* up, and to be given nothing new; actions.h says what follows */
+  SIMHOST_STARTING, /* gone, and will be back by itself */
+  SIMHOST_DOWN      /* gone until it is started */
+};
+
 struct simhost {
   char id[32];
   char url[96];
@@ -59,7 +67,7 @@ struct simhost {
   struct truth *truth; /* NULL = no log */
   struct replica *replica;
   struct httpd *server; /* NULL in memory */
-  bool refusing;        /* in memory: the port would be closed */
+  bool refusing;        /* the port is closed, or in memory would be */
   const struct simhost_watch *watch;
   struct faults faults;
   uint64_t n_requests;  /* generation requests so far: the next one's number */
@@ -82,6 +90,10 @@ struct simhost {
   struct eventshaping shaping;
   unsigned asleep; /* enum simhost_asleep; no step begins while it is not 0 */
   bool discarded;  /* asleep on level 2: the weights are not in memory either */
+  const struct steptime_profile *profile;
+  enum simhost_life life;
+  uint64_t life_ns;   /* since when */
+  uint64_t processes; /* so far: counters of each begin at zero */
   /* The step loop. */
   struct loop_timer step_timer, refuse_timer;
   struct loop_task step_task;
@@ -126,8 +138,23 @@ void simhost_stop(struct simhost *h);
 /* A request has arrived; it is answered as any other. */
 void simhost_take(struct simhost *h, struct httpd_request *req);
 
-/* Adds a fault, or removes all; `refuse` closes the port at once and opens it again. */
-void simhost_add_fault(struct simhost *h, const struct fault *f);
+/* The process ends at once: connections are reset, requests under way end as "abort", the port
+ * refuses (and stays this replica's), cache, CPU memory, stored responses and held KV are gone.
+ * `life`: SIMHOST_STARTING or SIMHOST_DOWN. Faults stay: they are the test's. */
+void simhost_end(struct simhost *h, enum simhost_life life);
+/* A new process on the same port: counters begin at zero, and their
+ * _created is now. */
+NODISCARD int simhost_begin(struct simhost *h, struct err *err);
+/* Its process does not run. */
+bool simhost_gone(const struct simhost *h);
+void simhost_set_life(struct simhost *h, enum simhost_life life);
+/* "up", "draining", "starting", "down" */
+const char *simhost_life_name(enum simhost_life life);
+
+/* Adds a fault, or removes all; `refuse` closes the port at once and opens it again. Returns the
+ * fault's serial number; simhost_end_fault ends that one, false when it is over already. */
+uint64_t simhost_add_fault(struct simhost *h, const struct fault *f);
+bool simhost_end_fault(struct simhost *h, uint64_t serial, struct err *err);
 NODISCARD int simhost_clear_faults(struct simhost *h, struct err *err);
 
 /* Level 1 or 2. `keep`: what runs starts anew after the waking; else it ends as "abort" now. */

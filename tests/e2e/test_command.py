@@ -326,8 +326,10 @@ def test_the_admin_api_is_what_help_says(work):
     """Every call of the help text, and its curl commands as they stand there."""
     text = work.perigee("sim", "--help").out
     calls = re.findall(r"(GET|POST) +(/admin/\w+)", text)
-    eq(sorted(calls), [("GET", "/admin/state"), ("POST", "/admin/clear_faults"), ("POST", "/admin/fault"),
-                       ("POST", "/admin/peek"), ("POST", "/admin/reset_cache")])
+    actions = ["add", "clear_faults", "delay_events", "drain", "drop_events", "fault", "kill", "peek", "pressure",
+               "reset_cache", "restart"]
+    eq(sorted({c for c in calls}), [("GET", "/admin/state")] + [
+        ("POST", "/admin/" + name) for name in actions])
     process = work.start("sim", "--announce", "--profile", "instant")
     try:
         admin = json.loads(process.stdout.readline())["admin"]
@@ -341,14 +343,15 @@ def test_the_admin_api_is_what_help_says(work):
             except urllib.error.HTTPError as e:
                 return e.code, json.load(e)
 
-        eq(call("/admin/fault", {"fault": "empty p=0.3", "replica": "r1"}), (200, {}))
-        eq(call("/admin/fault", {"fault": "503"}), (200, {}))
+        eq(call("/admin/fault", {"fault": "empty p=0.3", "replica": "r1"}),
+           (200, {"action": "fault", "id": 1, "replicas": ["r1"], "done": True}))
+        eq(call("/admin/fault", {"fault": "503"})[1]["replicas"], ["r0", "r1", "r2"])
         faults = [[f["fault"] for f in r["faults"]] for r in call("/admin/state")[1]["replicas"]]
         eq(faults, [["status code=503"], ["empty p=0.3", "status code=503"], ["status code=503"]])
-        eq(call("/admin/clear_faults", {"replica": "r1"}), (200, {}))
-        eq(call("/admin/clear_faults", {}), (200, {}))
-        eq(call("/admin/reset_cache", {"replica": "r2", "reset_running": True}), (200, {"reset": ["r2"]}))
-        eq(call("/admin/reset_cache", {}), (200, {"reset": ["r0", "r1", "r2"]}))
+        eq(call("/admin/clear_faults", {"replica": "r1"})[0], 200)
+        eq(call("/admin/clear_faults", {})[0], 200)
+        eq(call("/admin/reset_cache", {"replica": "r2", "reset_running": True})[1]["reset"], ["r2"])
+        eq(call("/admin/reset_cache", {})[1]["reset"], ["r0", "r1", "r2"])
         eq(call("/admin/peek", {"prompt": "hello"}), (200, {"cached": {"r0": 0, "r1": 0, "r2": 0}}))
         eq(call("/admin/peek", {"tokens": [1, 2], "cache_salt": "s"}), (200, {"cached": {"r0": 0, "r1": 0, "r2": 0}}))
         for path, body, token, status in (("/admin/state", None, "x", 401), ("/admin/fault", {}, None, 400),

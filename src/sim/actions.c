@@ -1,0 +1,515 @@
+/* actions.c: restarts, kills, drains, pressure and faults, done now or ended by timers. */
+#include "sim/actions.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "sim/actionfields.h"
+#include "sim/generation.h"
+#include "sim/simfleet.h"
+
+/* One replica's part of an action that takes time. */
+struct part {
+  struct loop_timer timer;
+  struct act *act;
+  struct simhost *host;
+  void (*end)(struct part *part); /* what happens then; the part is over afterwards */
+  uint64_t serial;                /* fault, pressure, events: what is to end */
+  uint64_t idle_ns, deadline_ns;  /* drain: idle since (0: not), 0 = no deadline */
+  bool keep;                      /* drain */
+  struct part *next;
+};
+
+struct act {
+  uint64_t id;
+  struct simactions *all;
+  struct part *parts; /* that are not over */
+  struct act *next;
+};
+
+struct simactions {
+  struct simfleet *fleet;
+  uint64_t last_id, last_serial;
+  struct act *acts; /* that are under way */
+  struct simactions_watch *watches;
+};
+
+/* What is known of the action that is being done. */
+struct doing {
+  struct simfleet *fleet;
+  const struct value *body;
+  struct simhost **hosts; /* that it is for */
+  size_t n;
+  struct act *act;
+  struct value *answer;
+};
+
+/* ---- the end of what takes time ---- */
+
+static void tell_watches(struct simactions *all, uint64_t id) {
+  for (struct simactions_watch **at = &all->watches; *at;) {
+    struct simactions_watch *w = *at;
+    if (w->id != id) {
+      at = &w->next;
+      continue;
+    }
+    *at = w->next;
+    w->fn(w); /* may add others: begin again */
+    at = &all->watches;
+  }
+}
+
+static void delete_act(struct simactions *all, struct act *act) {
+  struct act **at = &all->acts;
+  while (*at != act)
+    at = &(*at)->next;
+  *at = act->next;
+  mem_free(act);
+}
+
+static void end_part(struct part *part) {
+  struct act *act = part->act;
+  struct part **at = &act->parts;
+  loop_timer_clear(act->all->fleet->loop, &part->timer);
+  while (*at != part)
+    at = &(*at)->next;
+  *at = part->next;
+  mem_free(part);
+  if (act->parts)
+    return;
+  struct simactions *all = act->all;
+  uint64_t id = act->id;
+  delete_act(all, act);
+  tell_watches(all, id);
+}
+
+static void on_part_due(struct loop_timer *timer) {
+  struct part *part = CONTAINER_OF(timer, struct part, timer);
+  part->end(part);
+}
+
+static struct part *add_part(struct doing *d, struct simhost *h, uint64_t after_ns,
+                             void (*end)(struct part *)) {
+  struct part *part = MEM_NEW(struct part);
+  part->act = d->act;
+  part->host = h;
+  part->end = end;
+  part->next = d->act->parts;
+  d->act->parts = part;
+  loop_timer_init(&part->timer, on_part_due);
+  loop_timer_set(d->fleet->loop, &part->timer, loop_now(d->fleet->loop) + after_ns);
+  return part;
+}
+
+/* ---- restart, kill, add ---- */
+
+static void begin_process(struct part *part) {
+  struct err err;
+  if (simhost_begin(part->host, &err))
+    log_error("replica does not come back replica=%s reason=\"%s\"", part->host->id, err.text);
+  end_part(part);
+}
+
+static void on_drain_look(struct part *part);
+static void release_pressure(struct part *part);
+
+/* What was to happen to this replica's process later is void. */
+static void drop_parts_of(struct simactions *all, const struct simhost *h) {
+  for (struct act *act = all->acts; act;) {
+    struct act *next = act->next;
+    for (struct part *part = act->parts; part;) {
+      struct part *following = part->next;
+      if (part->host == h && (part->end == begin_process || part->end == on_drain_look ||
+                              part->end == release_pressure)) {
+        bool last = act->parts == part && !following;
+        end_part(part); /* with the last part the act is gone */
+        if (last)
+          break;
+      }
+      part = following;
+    }
+    act = next;
+  }
+}
+
+static int do_restart(struct doing *d, struct err *err) {
+  double down_s = ACTIONS_DOWN_S;
+  int rc = actionfields_seconds(d->body, "down", &down_s, err);
+  for (size_t i = 0; i < d->n && !rc; i++)
+    if (d->hosts[i]->life == SIMHOST_STARTING)
+      rc = err_set(err, ERR_LIMIT, "replica %s is starting already", d->hosts[i]->id);
+  for (size_t i = 0; i < d->n && !rc; i++) {
+    struct simhost *h = d->hosts[i];
+    drop_parts_of(d->act->all, h);
+    if (h->life == SIMHOST_DOWN)
+      simhost_set_life(h, SIMHOST_STARTING);
+    else
+      simhost_end(h, SIMHOST_STARTING);
+    add_part(d, h, (uint64_t)(down_s * 1e9), begin_process);
+  }
+  return rc;
+}
+
+static int do_kill(struct doing *d, struct err *err) {
+  for (size_t i = 0; i < d->n; i++)
+    if (d->hosts[i]->life == SIMHOST_DOWN)
+      return err_set(err, ERR_LIMIT, "replica %s is down already", d->hosts[i]->id);
+  for (size_t i = 0; i < d->n; i++) {
+    drop_parts_of(d->act->all, d->hosts[i]);
+    simhost_end(d->hosts[i], SIMHOST_DOWN);
+  }
+  return 0;
+}
+
+static int do_add(struct doing *d, struct err *err) {
+  double start_s = 0;
+  struct simhost *h;
+  int rc = actionfields_seconds(d->body, "start", &start_s, err);
+  if (!rc)
+    rc = simfleet_add_host(d->fleet, &h, err);
+  if (rc)
+    return rc;
+  value_push(value_get(d->answer, "replicas"), value_cstring(h->id));
+  value_set(d->answer, "url", value_cstring(h->url));
+  if (!(start_s > 0))
+    return simhost_begin(h, err);
+  simhost_set_life(h, SIMHOST_STARTING);
+  add_part(d, h, (uint64_t)(start_s * 1e9), begin_process);
+  return 0;
+}
+
+/* ---- drain ---- */
+
+static void on_drain_look(struct part *part) {
+  struct simhost *h = part->host;
+  struct loop *loop = part->act->all->fleet->loop;
+  uint64_t now = loop_now(loop);
+  if (generation_open(h))
+    part->idle_ns = 0;
+  else if (!part->idle_ns)
+    part->idle_ns = now;
+  bool idle = part->idle_ns && now - part->idle_ns >= ACTIONS_DRAIN_IDLE_NS;
+  bool late = part->deadline_ns && now >= part->deadline_ns;
+  if (!idle && !late) {
+    loop_timer_set(loop, &part->timer, now + ACTIONS_DRAIN_LOOK_NS);
+    return;
+  }
+  if (part->keep) {
+    end_part(part);
+    return;
+  }
+  simhost_end(h, SIMHOST_DOWN);
+  drop_parts_of(part->act->all, h); /* this one too */
+}
+
+static int do_drain(struct doing *d, struct err *err) {
+  static const char *const words[] = {"down", "keep", NULL};
+  double timeout_s = 0;
+  int after = 0;
+  int rc = actionfields_word(d->body, "after", words, &after, err);
+  if (!rc)
+    rc = actionfields_seconds(d->body, "timeout", &timeout_s, err);
+  for (size_t i = 0; i < d->n && !rc; i++)
+    if (d->hosts[i]->life != SIMHOST_UP)
+      rc = err_set(err, ERR_LIMIT, "replica %s is %s: only one that is up can be drained",
+                   d->hosts[i]->id, simhost_life_name(d->hosts[i]->life));
+  for (size_t i = 0; i < d->n && !rc; i++) {
+    simhost_set_life(d->hosts[i], SIMHOST_DRAINING);
+    struct part *part = add_part(d, d->hosts[i], 0, on_drain_look);
+    part->keep = after == 1;
+    if (timeout_s > 0)
+      part->deadline_ns = loop_now(d->fleet->loop) + (uint64_t)(timeout_s * 1e9);
+  }
+  return rc;
+}
+
+/* ---- the cache ---- */
+
+static void release_pressure(struct part *part) {
+  replica_release_fill(part->host->replica, part->serial);
+  simhost_kick(part->host);
+  end_part(part);
+}
+
+static int do_pressure(struct doing *d, struct err *err) {
+  const struct engine_config *config = &d->fleet->config.engine;
+  double lasts_s = 0;
+  uint32_t blocks = 0;
+  int rc = actionfields_blocks(d->body, config->num_blocks - 1, config->block_size, &blocks, err);
+  if (!rc)
+    rc = actionfields_seconds(d->body, "lasts", &lasts_s, err);
+  if (rc)
+    return rc;
+  struct value *taken = value_set(d->answer, "blocks", value_object());
+  struct value *evicted = value_set(d->answer, "evicted_blocks", value_object());
+  for (size_t i = 0; i < d->n; i++) {
+    struct simhost *h = d->hosts[i];
+    struct engine_totals before, after;
+    uint64_t hold = 0;
+    engine_get_totals(replica_engine(h->replica), &before);
+    uint32_t n = replica_fill(h->replica, blocks, lasts_s > 0, &hold);
+    engine_get_totals(replica_engine(h->replica), &after);
+    value_set(taken, h->id, value_int(n));
+    value_set(evicted, h->id, value_int((int64_t)(after.removed - before.removed)));
+    if (hold)
+      add_part(d, h, (uint64_t)(lasts_s * 1e9), release_pressure)->serial = hold;
+  }
+  return 0;
+}
+
+static int do_reset_cache(struct doing *d, struct err *err) {
+  bool running = false;
+  int rc = actionfields_bool(d->body, "reset_running", &running, err);
+  if (rc)
+    return rc;
+  struct value *done = value_set(d->answer, "reset", value_array());
+  for (size_t i = 0; i < d->n; i++) {
+    if (replica_reset_cache(d->hosts[i]->replica, running))
+      value_push(done, value_cstring(d->hosts[i]->id));
+    simhost_kick(d->hosts[i]);
+  }
+  return 0;
+}
+
+/* ---- faults and events ---- */
+
+static void end_fault(struct part *part) {
+  struct err err;
+  simhost_end_fault(part->host, part->serial, &err);
+  end_part(part);
+}
+
+static int do_fault(struct doing *d, struct err *err) {
+  const char *spec = value_to_string(value_get(d->body, "fault"));
+  double lasts_s = 0;
+  struct fault fault;
+  if (!spec)
+    return err_set(err, ERR_INVALID, "fault: a string such as \"empty p=0.3\" is required");
+  int rc = faults_parse(spec, &fault, err);
+  if (!rc)
+    rc = actionfields_seconds(d->body, "lasts", &lasts_s, err);
+  for (size_t i = 0; i < d->n && !rc; i++) {
+    uint64_t serial = simhost_add_fault(d->hosts[i], &fault);
+    if (lasts_s > 0)
+      add_part(d, d->hosts[i], (uint64_t)(lasts_s * 1e9), end_fault)->serial = serial;
+  }
+  return rc;
+}
+
+static int do_clear_faults(struct doing *d, struct err *err) {
+  int rc = 0;
+  for (size_t i = 0; i < d->n && !rc; i++)
+    rc = simhost_clear_faults(d->hosts[i], err);
+  return rc;
+}
+
+static void end_delay(struct part *part) {
+  struct eventshaping *s = &part->host->shaping;
+  if (s->delay_serial == part->serial)
+    s->delay_ns = 0;
+  end_part(part);
+}
+
+static int do_delay_events(struct doing *d, struct err *err) {
+  double delay_s = -1, lasts_s = 0;
+  int rc = actionfields_seconds(d->body, "delay", &delay_s, err);
+  if (!rc && delay_s < 0)
+    rc = err_set(err, ERR_INVALID, "delay: a time such as \"500ms\" is required");
+  if (!rc)
+    rc = actionfields_seconds(d->body, "lasts", &lasts_s, err);
+  uint64_t serial = ++d->act->all->last_serial;
+  for (size_t i = 0; i < d->n && !rc; i++) {
+    d->hosts[i]->shaping.delay_ns = (uint64_t)(delay_s * 1e9);
+    d->hosts[i]->shaping.delay_serial = serial;
+    if (lasts_s > 0)
+      add_part(d, d->hosts[i], (uint64_t)(lasts_s * 1e9), end_delay)->serial = serial;
+  }
+  return rc;
+}
+
+static void end_drop(struct part *part) {
+  struct eventshaping *s = &part->host->shaping;
+  if (s->drop_serial == part->serial) {
+    s->drop_p = 0;
+    s->drop_count = 0;
+  }
+  end_part(part);
+}
+
+static int do_drop_events(struct doing *d, struct err *err) {
+  double p = 1, lasts_s = 0;
+  int64_t count = 0;
+  bool counted = value_get(d->body, "count") != NULL;
+  if (counted && value_get(d->body, "p"))
+    return err_set(err, ERR_INVALID, "p and count: give one of them");
+  int rc = actionfields_ratio(d->body, "p", &p, err);
+  if (!rc)
+    rc = actionfields_count(d->body, "count", 1, &count, err);
+  if (!rc)
+    rc = actionfields_seconds(d->body, "lasts", &lasts_s, err);
+  uint64_t serial = ++d->act->all->last_serial;
+  for (size_t i = 0; i < d->n && !rc; i++) {
+    struct eventshaping *s = &d->hosts[i]->shaping;
+    s->drop_p = counted ? 0 : p;
+    s->drop_count = (uint64_t)count;
+    s->drop_serial = serial;
+    if (lasts_s > 0)
+      add_part(d, d->hosts[i], (uint64_t)(lasts_s * 1e9), end_drop)->serial = serial;
+  }
+  return rc;
+}
+
+/* ---- which ---- */
+
+enum who { WHO_NONE, WHO_NAMED, WHO_ALL }; /* ALL: when none is named */
+
+static const struct kind {
+  const char *name;
+  enum who who;
+  int (*fn)(struct doing *d, struct err *err);
+  const char *fields[5]; /* besides action and replica */
+} kinds[] = {
+    {"add", WHO_NONE, do_add, {"start"}},
+    {"clear_faults", WHO_ALL, do_clear_faults, {NULL}},
+    {"delay_events", WHO_ALL, do_delay_events, {"delay", "lasts"}},
+    {"drain", WHO_NAMED, do_drain, {"after", "timeout"}},
+    {"drop_events", WHO_ALL, do_drop_events, {"p", "count", "lasts"}},
+    {"fault", WHO_ALL, do_fault, {"fault", "lasts"}},
+    {"kill", WHO_NAMED, do_kill, {NULL}},
+    {"pressure", WHO_ALL, do_pressure, {"share", "blocks", "tokens", "lasts"}},
+    {"reset_cache", WHO_ALL, do_reset_cache, {"reset_running"}},
+    {"restart", WHO_NAMED, do_restart, {"down"}},
+};
+
+const char *const *simactions_names(void) {
+  static const char *const names[] = {
+      "add",  "clear_faults", "delay_events", "drain",   "drop_events", "fault",
+      "kill", "pressure",     "reset_cache",  "restart", NULL};
+  return names;
+}
+
+static int find_kind(const struct value *body, const struct kind **out, struct err *err) {
+  const char *name = value_to_string(value_get(body, "action"));
+  if (!name)
+    return err_set(err, ERR_INVALID, "action: a name such as \"restart\" is required");
+  for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+    if (strcmp(kinds[i].name, name) == 0) {
+      *out = &kinds[i];
+      return 0;
+    }
+  const char *near = err_nearest(name, simactions_names(), ARRAY_LEN(kinds));
+  return err_set(err, ERR_INVALID, "no action \"%.60s\"%s%s%s", name, near ? " (did you mean " : "",
+                 near ? near : "", near ? "?)" : "");
+}
+
+static int check_fields(const struct value *body, const struct kind *k, struct err *err) {
+  const char *known[8] = {"action"};
+  size_t n = 1;
+  if (k->who != WHO_NONE)
+    known[n++] = "replica";
+  for (size_t i = 0; i < ARRAY_LEN(k->fields) && k->fields[i]; i++)
+    known[n++] = k->fields[i];
+  return actionfields_known(body, k->name, known, n, err);
+}
+
+/* The replicas that the action is for, into d->hosts. */
+static int find_hosts(struct doing *d, const struct kind *k, struct err *err) {
+  struct simfleet *f = d->fleet;
+  const struct value *v = value_get(d->body, "replica");
+  bool none = !v || v->kind == VALUE_NULL;
+  if (k->who == WHO_NONE)
+    return 0;
+  if (none && k->who == WHO_NAMED)
+    return err_set(err, ERR_INVALID, "replica: say which, as in \"r0\", or \"*\" for all");
+  const char *name = value_to_string(v);
+  if (!none && !name)
+    return err_set(err, ERR_INVALID, "replica should be a string such as \"r0\", or \"*\"");
+  d->hosts = mem_calloc(f->n_hosts, sizeof(struct simhost *));
+  if (none || strcmp(name, "*") == 0) {
+    memcpy(d->hosts, f->hosts, f->n_hosts * sizeof(struct simhost *));
+    d->n = f->n_hosts;
+    return 0;
+  }
+  struct simhost *h = simfleet_find(f, name);
+  if (!h)
+    return err_set(err, ERR_NOT_FOUND, "no replica \"%.60s\"; there are r0 to r%zu", name,
+                   f->n_hosts - 1);
+  d->hosts[0] = h;
+  d->n = 1;
+  return 0;
+}
+
+int simfleet_act(struct simfleet *fleet, const struct value *action, struct value *answer,
+                 struct err *err) {
+  struct simactions *all = fleet->actions;
+  const struct kind *k = NULL;
+  *answer = value_null();
+  int rc = find_kind(action, &k, err);
+  if (!rc)
+    rc = check_fields(action, k, err);
+  if (rc)
+    return rc;
+  struct act *act = MEM_NEW(struct act);
+  *act = (struct act){.id = ++all->last_id, .all = all, .next = all->acts};
+  all->acts = act;
+  struct doing d = {.fleet = fleet, .body = action, .act = act, .answer = answer};
+  rc = find_hosts(&d, k, err);
+  *answer = value_object();
+  value_set(answer, "action", value_cstring(k->name));
+  value_set(answer, "id", value_int((int64_t)act->id));
+  struct value *ids = value_set(answer, "replicas", value_array());
+  for (size_t i = 0; i < d.n; i++)
+    value_push(ids, value_cstring(d.hosts[i]->id));
+  if (!rc)
+    rc = k->fn(&d, err);
+  bool done = !act->parts;
+  value_set(answer, "done", value_bool(done));
+  if (done)
+    delete_act(all, act);
+  if (rc)
+    value_free(answer);
+  mem_free((void *)d.hosts);
+  return rc;
+}
+
+/* ---- waiting ---- */
+
+bool simactions_watch(struct simfleet *fleet, uint64_t id, struct simactions_watch *watch) {
+  for (const struct act *act = fleet->actions->acts; act; act = act->next)
+    if (act->id == id) {
+      watch->id = id;
+      watch->next = fleet->actions->watches;
+      fleet->actions->watches = watch;
+      return true;
+    }
+  return false;
+}
+
+void simactions_unwatch(struct simfleet *fleet, struct simactions_watch *watch) {
+  for (struct simactions_watch **at = &fleet->actions->watches; *at; at = &(*at)->next)
+    if (*at == watch) {
+      *at = watch->next;
+      return;
+    }
+}
+
+struct simactions *simactions_new(struct simfleet *fleet) {
+  struct simactions *all = MEM_NEW(struct simactions);
+  all->fleet = fleet;
+  return all;
+}
+
+void simactions_delete(struct simactions *all) {
+  if (!all)
+    return;
+  all->watches = NULL;
+  while (all->acts)
+    for (struct part *part = all->acts->parts, *next; part; part = next) {
+      next = part->next;
+      end_part(part);
+    }
+  mem_free(all);
+}
