@@ -312,7 +312,8 @@ function calibrate.main(args)
   end
   local parsed, why = parse(args)
   if not parsed then
-    io.stderr:write("perigee calibrate: ", why, "; see `perigee calibrate --help`\n")
+    local hint = why:find("--help`", 1, true) and "" or "; see `perigee calibrate --help`"
+    io.stderr:write("perigee calibrate: ", why, hint, "\n")
     return 2
   end
   local options = parsed[1]

@@ -140,7 +140,7 @@ def test_a_script_that_fails_is_said_first(work):
 
 
 def test_what_cannot_be_there_is_refused_before_the_start(work):
-    for text, why in (("regret mean < 5", "regret needs the token ledger, which is not in this version"),
+    for text, why in (("matched_tokens mean < 5", "matched_tokens needs LookupRoute calls, which are not in this version"),
                       ("ttft p50 < 400", "400 what? write 400ms or 400s"),
                       ("failed share < 5", "5 of what? a ratio is at most 1: write 5% or 0.05"),
                       ("e2e p50{tier=paid} < 1s", "tags go after the metric: e2e{tier=paid} p50")):

@@ -343,7 +343,7 @@ def test_in_virtual_time(work):
 
 def test_list_shows_it(work):
     work.write("scenarios/mine.lua", sweep(GRID))
-    has(work.perigee("list").out, "scenarios/mine.lua  sweep: A sweep of a test.")
+    matches(work.perigee("list").out, r"scenarios/mine\.lua +sweep: A sweep of a test\.")
     eq(json.loads(work.perigee("list", "--json", "scenarios").out)[0]["kind"], "sweep")
 
 
