@@ -76,7 +76,7 @@ uint32_t engine_fill(struct engine *e, uint32_t blocks, bool hold, uint64_t *hol
   e->last_fill++;
   if (e->config.enable_prefix_caching)
     name_all(e, f);
-  if (hold)
+  if (hold && hold_id) /* without an id nobody could give them back */
     f->hold_id = *hold_id = e->last_fill;
   else
     pool_release(&e->pool, f->ids, f->n);

@@ -391,18 +391,20 @@ const char *const *simactions_names(void) {
   return names;
 }
 
-static int find_kind(const struct value *body, const struct kind **out, struct err *err) {
+/* NULL: there is none of that name. */
+static const struct kind *find_kind(const struct value *body, struct err *err) {
   const char *name = value_to_string(value_get(body, "action"));
-  if (!name)
-    return err_set(err, ERR_INVALID, "action: a name such as \"restart\" is required");
+  if (!name) {
+    err_set(err, ERR_INVALID, "action: a name such as \"restart\" is required");
+    return NULL;
+  }
   for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-    if (strcmp(kinds[i].name, name) == 0) {
-      *out = &kinds[i];
-      return 0;
-    }
+    if (strcmp(kinds[i].name, name) == 0)
+      return &kinds[i];
   const char *near = err_nearest(name, simactions_names(), ARRAY_LEN(kinds));
-  return err_set(err, ERR_INVALID, "no action \"%.60s\"%s%s%s", name, near ? " (did you mean " : "",
-                 near ? near : "", near ? "?)" : "");
+  err_set(err, ERR_INVALID, "no action \"%.60s\"%s%s%s", name, near ? " (did you mean " : "",
+          near ? near : "", near ? "?)" : "");
+  return NULL;
 }
 
 static int check_fields(const struct value *body, const struct kind *k, struct err *err) {
@@ -445,11 +447,11 @@ static int find_hosts(struct doing *d, const struct kind *k, struct err *err) {
 int simfleet_act(struct simfleet *fleet, const struct value *action, struct value *answer,
                  struct err *err) {
   struct simactions *all = fleet->actions;
-  const struct kind *k = NULL;
+  const struct kind *k = find_kind(action, err);
   *answer = value_null();
-  int rc = find_kind(action, &k, err);
-  if (!rc)
-    rc = check_fields(action, k, err);
+  if (!k)
+    return ERR_INVALID;
+  int rc = check_fields(action, k, err);
   if (rc)
     return rc;
   struct act *act = MEM_NEW(struct act);

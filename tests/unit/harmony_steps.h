@@ -163,8 +163,8 @@ static inline void steps_draw(struct rng *r, bool first, char *json, size_t size
                                       "\"x an\\nan\"",
                                       "\"<|end|> an\"",
                                       "null",
-                                      "[{\"type\":\"text\",\"text\":\"an\"},"
-                                      "{\"type\":\"text\",\"text\":\" an\"}]"};
+                                      ("[{\"type\":\"text\",\"text\":\"an\"},"
+                                       "{\"type\":\"text\",\"text\":\" an\"}]")};
   static const char *const ids[] = {"a", "b", "c"}, *const names[] = {"f", "g"};
   static const char *const why[] = {"", ",\"reasoning\":\"hm an\"", ",\"reasoning_content\":\"so\"",
                                     ",\"reasoning\":\"\""};
