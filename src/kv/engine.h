@@ -174,10 +174,10 @@ void engine_reset_offload(struct engine *e);
 
 /* Pressure: content of others takes up to `blocks` blocks from the front of the free queue, as one
  * request with it would in no time: what was cached in them is evicted, the new content is cached
- * (both with their events), and the blocks are then the most recently used ones. `hold`: they stay
- * in use until engine_release_fill(*hold_id). Returns how many there were: at most the free ones.
- * Nothing is put into the tiers. */
-uint32_t engine_fill(struct engine *e, uint32_t blocks, bool hold, uint64_t *hold_id);
+ * (both with their events), and the blocks are then the most recently used ones. With `hold_id`
+ * they stay in use until engine_release_fill(*hold_id). Returns how many there were: at most the
+ * free ones. Nothing is put into the tiers. */
+uint32_t engine_fill(struct engine *e, uint32_t blocks, uint64_t *hold_id);
 /* False when nothing is held under that id (any more). */
 bool engine_release_fill(struct engine *e, uint64_t hold_id);
 

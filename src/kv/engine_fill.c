@@ -53,7 +53,7 @@ static void name_all(struct engine *e, struct engine_fill *f) {
   e->totals.stored += f->n;
 }
 
-uint32_t engine_fill(struct engine *e, uint32_t blocks, bool hold, uint64_t *hold_id) {
+uint32_t engine_fill(struct engine *e, uint32_t blocks, uint64_t *hold_id) {
   engine_step_open(e);
   if (blocks > e->pool.num_free)
     blocks = e->pool.num_free;
@@ -76,7 +76,7 @@ uint32_t engine_fill(struct engine *e, uint32_t blocks, bool hold, uint64_t *hol
   e->last_fill++;
   if (e->config.enable_prefix_caching)
     name_all(e, f);
-  if (hold && hold_id) /* without an id nobody could give them back */
+  if (hold_id)
     f->hold_id = *hold_id = e->last_fill;
   else
     pool_release(&e->pool, f->ids, f->n);

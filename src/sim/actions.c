@@ -250,7 +250,7 @@ static int do_pressure(struct doing *d, struct err *err) {
     struct engine_totals before, after;
     uint64_t hold = 0;
     engine_get_totals(replica_engine(h->replica), &before);
-    uint32_t n = replica_fill(h->replica, blocks, lasts_s > 0, &hold);
+    uint32_t n = replica_fill(h->replica, blocks, lasts_s > 0 ? &hold : NULL);
     engine_get_totals(replica_engine(h->replica), &after);
     value_set(taken, h->id, value_int(n));
     value_set(evicted, h->id, value_int((int64_t)(after.removed - before.removed)));
@@ -391,7 +391,7 @@ const char *const *simactions_names(void) {
   return names;
 }
 
-/* NULL: there is none of that name. */
+/* NULL with ERR_INVALID when there is none of that name. */
 static const struct kind *find_kind(const struct value *body, struct err *err) {
   const char *name = value_to_string(value_get(body, "action"));
   if (!name) {

@@ -234,8 +234,8 @@ bool replica_release_hold(struct replica *r, uint64_t hold_id) {
   return engine_release_hold(r->engine, hold_id);
 }
 
-uint32_t replica_fill(struct replica *r, uint32_t blocks, bool hold, uint64_t *hold_id) {
-  uint32_t n = engine_fill(r->engine, blocks, hold, hold_id);
+uint32_t replica_fill(struct replica *r, uint32_t blocks, uint64_t *hold_id) {
+  uint32_t n = engine_fill(r->engine, blocks, hold_id);
   show_gauges(r);
   return n;
 }

@@ -75,7 +75,7 @@ struct replica_listener {
 void replica_listen(struct replica *r, struct replica_listener listener);
 
 /* Foreign content in the cache: engine_fill and engine_release_fill. */
-uint32_t replica_fill(struct replica *r, uint32_t blocks, bool hold, uint64_t *hold_id);
+uint32_t replica_fill(struct replica *r, uint32_t blocks, uint64_t *hold_id);
 bool replica_release_fill(struct replica *r, uint64_t hold_id);
 
 /* For /metrics and the admin port. */

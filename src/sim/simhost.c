@@ -93,7 +93,7 @@ static int start_events(struct simhost *h, const struct simhost_options *o, stru
   if (!o->events)
     return 0;
   struct kvevents_options events = {.config = o->events,
-                                    .engine = replica_config(h->replica),
+                                    .engine = o->engine, /* outlives every process */
                                     .loop = h->loop,
                                     .hub = o->hub,
                                     .host = o->host ? o->host : "127.0.0.1",

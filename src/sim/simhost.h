@@ -114,8 +114,8 @@ struct simhost_options {
   const char *id;
   const char *host; /* address; NULL = 127.0.0.1 */
   int port;
-  const struct genmodel *model; /* borrowed, its adapters too */
-  const struct engine_config *engine;
+  const struct genmodel *model;       /* borrowed, its adapters too */
+  const struct engine_config *engine; /* borrowed, outlives it */
   const struct steptime_profile *profile;
   struct truth *truth; /* borrowed; NULL = none */
   uint64_t seed;

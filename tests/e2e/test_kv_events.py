@@ -373,6 +373,44 @@ def test_replay_keeps_what_it_was_told_to(work):
         eq(f.announce["replicas"][0]["kv_events_replay"], None)
 
 
+def test_pressure_is_told_as_any_other_content(work):
+    with fleet(work, *SMALL) as f, Follower(f) as follower:
+        follower.join()
+        mine = list(range(100))
+        complete(f, mine)
+        eq(peek(f, mine)["r0"], 96)
+        answer = admin(f, "/admin/pressure", {"share": "100%"})
+        eq(answer["blocks"], {"r0": 40})
+        eq(peek(f, mine)["r0"], 0)
+        before = follower.next
+        complete(f, list(range(200, 240)))
+        follower.catch_up()
+        told = [e for batch in follower.index.batches[before:] for e in batch]
+        foreign = [e for e in told if e["type"] == "BlockStored" and len(e["block_hashes"]) == 40]
+        eq(len(foreign), 1)
+        eq(foreign[0]["parent_block_hash"], None)
+        compare(f, follower, [(mine, None), (list(range(200, 240)), None)])
+
+
+def test_a_restart_begins_at_zero(work):
+    with fleet(work, *SMALL) as f:
+        with Follower(f) as follower:
+            follower.join()
+            complete(f, list(range(100)))
+            follower.catch_up()
+            assert follower.next > 1
+        admin(f, "/admin/restart", {"replica": "r0", "down": "100ms", "wait": True})
+        eq(admin(f, "/admin/state")["replicas"][0]["processes"], 2)
+        eq(counts(f)["batches"], 0)
+        with Follower(f) as follower:  # on the same port
+            follower.join()
+            eq(follower.replay(0)[0][0], 0)
+            complete(f, list(range(100)))
+            compare(f, follower, [(list(range(100)), None)])
+        admin(f, "/admin/kill", {"replica": "r0"})
+        eq(admin(f, "/admin/state")["replicas"][0]["state"], "down")
+
+
 def test_two_replicas(work):
     args = ("--replicas", "2", "--set", "kv_events_topic=kv@{id}@{model}", "--model", "m")
     with fleet(work, *SMALL, *args) as f, Follower(f, 0) as a, Follower(f, 1) as b:

@@ -81,8 +81,7 @@ static void try_request(enum gen_api api, const char *body, size_t len) {
   struct genrequest r;
   struct apierror e = {0};
   struct err err;
-  struct adapter adapter = {.name = (char[]){"a"}, .path = (char[]){"a"}};
-  struct adapters adapters = {.items = &adapter, .n = 1};
+  struct adapters adapters = {.items = &(struct adapter){(char[]){"a"}, (char[]){"a"}, 1}, .n = 1};
   model.adapters = &adapters;
   require(tokens_open("bytes", &model.tokenizer, &err) == 0);
   if (genrequest_parse(api, body, len, &model, &r, &e)) {

@@ -27,7 +27,7 @@ static void it_evicts_what_was_used_longest_ago_with_its_events(void **state) {
   assert_int_equal(peek(e, 100, 17), 16);
   /* In front of the queue: the 4 blocks that were never full or never used, then a's, tail first.
    */
-  assert_int_equal(engine_fill(e, 6, false, NULL), 6);
+  assert_int_equal(engine_fill(e, 6, NULL), 6);
   assert_int_equal(peek(e, 100, 17), 8);
   assert_int_equal(peek(e, 200, 17), 16);
   assert_int_equal(engine_free_blocks(e), 12);
@@ -51,7 +51,7 @@ static void the_new_content_is_the_last_to_go(void **state) {
   struct test_request a, b;
   struct engine_totals t;
   run_whole(e, &a, 100, 17);
-  assert_int_equal(engine_fill(e, 8, false, NULL), 8); /* what a left free: nothing of its goes */
+  assert_int_equal(engine_fill(e, 8, NULL), 8); /* what a left free: nothing of its goes */
   assert_int_equal(peek(e, 100, 17), 16);
   run_whole(e, &b, 200, 17);
   assert_int_equal(peek(e, 100, 17), 0); /* older than the foreign content */
@@ -64,8 +64,8 @@ static void the_new_content_is_the_last_to_go(void **state) {
 static void two_fills_are_different_content(void **state) {
   (void)state;
   struct engine *e = test_engine(CONFIG_SMALL);
-  assert_int_equal(engine_fill(e, 3, false, NULL), 3);
-  assert_int_equal(engine_fill(e, 3, false, NULL), 3);
+  assert_int_equal(engine_fill(e, 3, NULL), 3);
+  assert_int_equal(engine_fill(e, 3, NULL), 3);
   assert_int_equal(e->pool.num_names, 6);
   engine_delete(e);
 }
@@ -76,10 +76,10 @@ static void held_blocks_stay_in_use(void **state) {
   struct test_request a;
   struct engine_step s;
   uint64_t hold = 0;
-  assert_int_equal(engine_fill(e, 50, true, &hold), 12); /* no more than there are */
+  assert_int_equal(engine_fill(e, 50, &hold), 12); /* no more than there are */
   assert_true(hold > 0);
   assert_int_equal(engine_free_blocks(e), 0);
-  assert_int_equal(engine_fill(e, 1, false, NULL), 0);
+  assert_int_equal(engine_fill(e, 1, NULL), 0);
   assert_false(engine_reset_cache(e, true));
   test_add(e, test_request(&a, 100, 9, 1));
   engine_step_run(e, 1, &s);
@@ -98,7 +98,7 @@ static void one_that_is_held_at_the_end_is_freed(void **state) {
   (void)state;
   struct engine *e = test_engine(CONFIG_SMALL);
   uint64_t hold;
-  assert_int_equal(engine_fill(e, 2, true, &hold), 2);
+  assert_int_equal(engine_fill(e, 2, &hold), 2);
   engine_delete(e);
 }
 
@@ -108,7 +108,7 @@ static void without_a_cache_blocks_are_taken_and_no_names(void **state) {
   struct engine_step s;
   c.enable_prefix_caching = false;
   struct engine *e = test_engine(c);
-  assert_int_equal(engine_fill(e, 5, false, NULL), 5);
+  assert_int_equal(engine_fill(e, 5, NULL), 5);
   engine_step_run(e, 1, &s);
   assert_int_equal(s.n_events, 0);
   assert_int_equal(e->pool.num_names, 0);
