@@ -457,7 +457,6 @@ static int prepare(struct runjob *job, struct err *err) {
   uint32_t workers = job->options.workers ? (uint32_t)job->options.workers : run_default_workers();
   if (cmd_need_descriptors(DESCRIPTORS_TO_READ, "reading a script", err) || http_global_init(err))
     return cmd_fail(job->command->name, 1, err);
-  cmd_end_on_signals(); /* until the load takes them over */
   if (read_script(job, err) || run_options_limits(&job->options, &job->limits, err) ||
       find_fleet(job, err))
     return usage(job, err);
@@ -465,6 +464,7 @@ static int prepare(struct runjob *job, struct err *err) {
     return runinfo_print_plan(job, err) ? usage(job, err) : 0;
   if (job->sweep.grid.n_axes && !job->sweep.point)
     return drive_sweep(job);
+  cmd_end_on_signals(); /* until the load takes them over; a script that is read is just ended */
   bool own = !job->fleet.n_replicas && !job->fleet.gateway;
   size_t need = 32 + 8 * (size_t)workers;
   size_t fleet_need =
