@@ -139,16 +139,22 @@ local function resampled(points, draw)
   return list
 end
 
--- Intervals of the three terms by resampling the observations.
-local function intervals(points, on)
+-- Intervals of the three terms of a fit by resampling: once(draw) fits one sample, nil where it cannot.
+local function intervals(once)
   local draw, values = generator(), { {}, {}, {} }
   for _ = 1, RESAMPLES do
-    local x = robust(resampled(points, draw), on, 6)
+    local x = once(draw)
     for k = 1, x and 3 or 0 do
       values[k][#values[k] + 1] = x[k]
     end
   end
   return { interval(values[1]), interval(values[2]), interval(values[3]) }
+end
+
+local function prefill_intervals(points, on)
+  return intervals(function(draw)
+    return robust(resampled(points, draw), on, 6)
+  end)
 end
 
 local function quality(points, x)
@@ -180,10 +186,10 @@ function fit.prefill(observations)
       .. "rate from an overhead"):format(#points, least, most)
   end
   local x = robust(points, { 1, 2 }, 20)
-  local ci = x and intervals(points, { 1, 2 })
+  local ci = x and prefill_intervals(points, { 1, 2 })
   local curved = lengths > 3 and robust(points, { 1, 2, 3 }, 20)
   if x and curved and curved[3] > 0 then
-    local curved_ci = intervals(points, { 1, 2, 3 })
+    local curved_ci = prefill_intervals(points, { 1, 2, 3 })
     local share = curved[3] * most * most / 2 / (curved[1] + curved[2] * most + curved[3] * most * most / 2)
     if curved_ci[3] and curved_ci[3][1] > 0 and share > 0.03
       and fit.median(errors(points, curved)) < 0.8 * fit.median(errors(points, x)) then
@@ -293,18 +299,13 @@ end
 
 -- Resampling by request within each cell.
 local function decode_intervals(cells)
-  local draw, values = generator(), { {}, {}, {} }
-  for _ = 1, RESAMPLES do
+  return intervals(function(draw)
     local points = {}
     for i, cell in ipairs(cells) do
       points[i] = point(cell, fit.median(resampled(cell.each, draw)))
     end
-    local x = formula(points)
-    for k = 1, x and 3 or 0 do
-      values[k][#values[k] + 1] = x[k]
-    end
-  end
-  return { interval(values[1]), interval(values[2]), interval(values[3]) }
+    return formula(points)
+  end)
 end
 
 local function spread(cells, name)

@@ -175,16 +175,7 @@ static MAY_RAISE struct held_memo *push_memo(lua_State *L, struct tokens_encoder
 /* Pushes the table of memos: tokenizer (the state's own: `true`) -> memo, which it keeps. */
 static MAY_RAISE void push_memos(lua_State *L) {
   static const char key;
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) != LUA_TNIL)
-    return;
-  lua_pop(L, 1);
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "k");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
+  bind_push_weak(L, &key, "k");
 }
 
 /* The memo for the tokenizer at `index` (a perigee.tokenizer; none or nil: the run's); the

@@ -60,6 +60,19 @@ static int unknown_method(lua_State *L) {
              near ? near : "", near ? "'?)" : "");
 }
 
+void bind_push_weak(lua_State *L, const void *key, const char *mode) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, key) != LUA_TNIL)
+    return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushstring(L, mode);
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, key);
+}
+
 void bind_name_module(lua_State *L, const char *name) {
   lua_createtable(L, 0, 1);
   lua_pushstring(L, name);

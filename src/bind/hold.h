@@ -37,6 +37,10 @@ MAY_RAISE void *bind_check_self(lua_State *L, const char *type);
 MAY_RAISE void bind_new_type(lua_State *L, const char *type, const luaL_Reg *meta,
                              const luaL_Reg *methods);
 
+/* Pushes the state's table of that `key` (an address), made at its first use, which holds its keys
+ * ("k") or its values ("v") weakly. */
+MAY_RAISE void bind_push_weak(lua_State *L, const void *key, const char *mode);
+
 /* The module on top, a table of functions: reading a name it has not raises "gen has no 'txt' (did
  * you mean 'text'?)". */
 MAY_RAISE void bind_name_module(lua_State *L, const char *name);

@@ -372,16 +372,7 @@ static int memo_gc(lua_State *L) {
  * memo, which a tokenizer keeps. */
 static MAY_RAISE void push_memos(lua_State *L) {
   static const char key;
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) != LUA_TNIL)
-    return;
-  lua_pop(L, 1);
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "k");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
+  bind_push_weak(L, &key, "k");
 }
 
 struct harmony_memo *bind_harmony_memo(lua_State *L, int renderer, bool for_run, struct err *err) {

@@ -140,16 +140,7 @@ static MAY_RAISE void push_proxy(lua_State *L, const struct shared *s) {
                                   {"__pairs", proxy_pairs},
                                   {NULL, NULL}};
   luaL_checkstack(L, 6, "shared data");
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &cache_key) != LUA_TTABLE) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_createtable(L, 0, 1);
-    lua_pushliteral(L, "v");
-    lua_setfield(L, -2, "__mode");
-    lua_setmetatable(L, -2);
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &cache_key);
-  }
+  bind_push_weak(L, &cache_key, "v");
   if (lua_rawgetp(L, -1, s) != LUA_TTABLE) {
     lua_pop(L, 1);
     bind_new_type(L, PROXY_TYPE, meta, NULL);

@@ -213,12 +213,8 @@ static MAY_RAISE void time_library(lua_State *L, const char *library) {
 /* ---- */
 
 static MAY_RAISE void keep_stopped(lua_State *L) {
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "k");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &stopped_key);
+  bind_push_weak(L, &stopped_key, "k");
+  lua_pop(L, 1);
 }
 
 void bind_stoppable_open(lua_State *L) {

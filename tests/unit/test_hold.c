@@ -33,6 +33,28 @@ static void test_a_type_is_made_once(void **state) {
   lua_close(L);
 }
 
+static void test_weak_tables_are_made_once(void **state) {
+  (void)state;
+  lua_State *L = lua_check_open();
+  static const char keys, values;
+  bind_push_weak(L, &keys, "k");
+  bind_push_weak(L, &values, "v");
+  bind_push_weak(L, &keys, "k");
+  assert_true(lua_rawequal(L, 1, 3));
+  assert_false(lua_rawequal(L, 1, 2));
+  lua_newtable(L);
+  lua_pushinteger(L, 1);
+  lua_rawset(L, 1);
+  lua_newtable(L);
+  lua_rawseti(L, 2, 1);
+  lua_gc(L, LUA_GCCOLLECT);
+  lua_pushnil(L);
+  assert_int_equal(lua_next(L, 1), 0);
+  lua_pushnil(L);
+  assert_int_equal(lua_next(L, 2), 0);
+  lua_close(L);
+}
+
 static int raise(lua_State *L) {
   bind_raise(L, "%s is %d", "x", 3);
 }
@@ -60,6 +82,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_values_and_buffers_are_freed),
       cmocka_unit_test(test_a_type_is_made_once),
+      cmocka_unit_test(test_weak_tables_are_made_once),
       cmocka_unit_test(test_raise_skips_our_own_modules),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
