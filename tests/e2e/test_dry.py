@@ -1,7 +1,7 @@
 """perigee dry: the same scenario in virtual time, held against the real-socket run of the same seed.
 
-Sessions one after another, under policies that look at neither load nor time, agree row by row; where they overlap,
-shares agree within two points.
+Sessions one after another, under policies that look at neither load nor time, agree row by row. Where they overlap,
+shares do (tests/clock/test_shares.py).
 """
 import json
 import os
@@ -10,50 +10,13 @@ import shutil
 import signal
 import time
 
+from dryscript import SCRIPT, both
 from harness import ROOT, eq, main, slack
-
-SCRIPT = """
-local perigee = require "perigee"
-local chat = require "perigee.chat"
-local gen = require "perigee.gen"
-local route = require "perigee.route"
-local policies = { round_robin = route.round_robin, random = route.random, session_hash = route.session_hash,
-                   direct = route.direct, least_inflight = route.least_inflight }
-local policy, load = perigee.param("policy", "session_hash"), perigee.param("load", "one")
-local SYSTEM = gen.text { tokens = 600, seed = "s" }
-local loads = {
-  one = perigee.closed { users = 1, sessions = 5 },
-  open = perigee.open { rate = 0.5, arrival = "constant", sessions = 4 },
-  many = perigee.open { rate = 40, sessions = 600 },
-}
-return perigee.plan {
-  load = loads[load],
-  route = policies[policy](),
-  session = function(vu)
-    local conv = chat.new(vu, { system = SYSTEM })
-    for _ = 1, vu.rng:int(2, 4) do
-      conv:user(gen.text { tokens = vu.rng:normal(300, 80), rng = vu.rng })
-      conv:send { max_tokens = vu.rng:int(20, 50) }
-      vu:sleep(0.01)
-    end
-  end,
-}
-"""
 
 # What a session gets, the time aside.
 SAME = ["session", "turn", "step", "branch", "parent", "status", "error", "finish_reason", "prompt_tokens", "output_tokens",
         "output_tokens_local", "cached_tokens", "cached_state", "output_events", "output_hash", "policy", "chosen", "served",
         "first_tokens", "measured"]
-
-
-def both(work, *args, script=SCRIPT):
-    path = work.write("s.lua", script)
-    results = []
-    for command in ("run", "dry"):
-        r = work.perigee(command, path, "--quiet", "--label", command, *args)
-        assert r.folder and r.folder.split("/")[-1].startswith(command), r.err
-        results.append(r)
-    return results
 
 
 def ordered(result):
@@ -126,27 +89,6 @@ def test_faults(work):
         for x, y in zip(a, b):
             for k in ("error", "status", "finish_reason", "output_tokens", "output_hash", "cached_state"):
                 eq(y[k], x[k], f"{fault}: {k}")
-
-
-def cached_ratio(result):
-    return sum(r["cached_tokens"] for r in result.rows) / sum(r["prompt_tokens"] for r in result.rows)
-
-
-def share(result, replica):
-    rows = result.rows
-    return 100 * sum(r["served"] == replica for r in rows) / len(rows)
-
-
-def test_overlapping_sessions_agree_in_shares(work):
-    for policy in ("session_hash", "least_inflight"):
-        real, dry = both(work, "--sim", "3", "--profile", "adr-04", "--sim-set", "prefill_tokens_per_s=20000", "--set", "load=many",
-                         "--set", f"policy={policy}")
-        eq({r["error"] for r in real.rows + dry.rows}, {None})
-        a, b = (100 * cached_ratio(r) for r in (real, dry))
-        assert abs(a - b) <= 2, f"{policy}: cached ratio {a:.1f} % real, {b:.1f} % dry"
-        for replica in ("r0", "r1", "r2"):
-            a, b = share(real, replica), share(dry, replica)
-            assert abs(a - b) <= 2, f"{policy}: {replica} got {a:.1f} % real, {b:.1f} % dry"
 
 
 def test_two_runs_are_equal(work):
