@@ -170,8 +170,7 @@ static bool grow_gaps(struct table *t, size_t more) {
     uint16_t *tokens = mem_try_resize(t->gap_tokens, cap * sizeof *tokens);
     if (!tokens)
       return false;
-    t->gap_tokens = tokens;
-    memset(t->gap_tokens + t->cap_gaps, 0, (cap - t->cap_gaps) * sizeof *t->gap_tokens);
+    t->gap_tokens = tokens; /* what is new is written with its gaps: no page before it is used */
   }
   t->cap_gaps = cap;
   return true;
@@ -190,13 +189,11 @@ static void add_gaps(struct table *t, struct table_row *row, const struct sample
   row->n_gaps = cut_u32(s->n_gaps);
   for (size_t i = 0; i < s->n_gaps; i++)
     t->gaps[t->n_gaps + i] = (float)s->gaps_ns[i];
-  if (s->gap_tokens) {
-    if (!t->gap_tokens)
-      t->gap_tokens = mem_calloc(t->cap_gaps, sizeof *t->gap_tokens);
-    for (size_t i = 0; i < s->n_gaps; i++) {
-      int32_t n = s->gap_tokens[i];
-      t->gap_tokens[t->n_gaps + i] = (uint16_t)(n < 0 ? 0 : n > UINT16_MAX ? UINT16_MAX : n);
-    }
+  if (s->gap_tokens && !t->gap_tokens)
+    t->gap_tokens = mem_calloc(t->cap_gaps, sizeof *t->gap_tokens);
+  for (size_t i = 0; t->gap_tokens && i < s->n_gaps; i++) {
+    int32_t n = s->gap_tokens ? s->gap_tokens[i] : 0;
+    t->gap_tokens[t->n_gaps + i] = (uint16_t)(n < 0 ? 0 : n > UINT16_MAX ? UINT16_MAX : n);
   }
   t->n_gaps += s->n_gaps;
 }

@@ -93,6 +93,16 @@ static void gaps_of_good_measured_requests_are_kept(void **state) {
   check_near(t->gaps[4], 1e7, 0.0);
   static const uint16_t want[] = {0, 0, 0, 1, 2, 0};
   assert_memory_equal(t->gap_tokens, want, sizeof want);
+  uint64_t many[3000]; /* the array grows, and what is behind it before is anything */
+  for (size_t i = 0; i < ARRAY_LEN(many); i++)
+    many[i] = i + 1;
+  s = row_ok(1, 4, 0, 1, 60);
+  set_gaps(s, many, NULL, ARRAY_LEN(many));
+  row_add(t, s);
+  assert_int_equal(t->n_gaps, 6 + ARRAY_LEN(many));
+  assert_memory_equal(t->gap_tokens, want, sizeof want);
+  for (size_t i = 0; i < ARRAY_LEN(many); i++)
+    assert_int_equal(t->gap_tokens[6 + i], 0);
   table_free(t);
 }
 
