@@ -25,9 +25,9 @@ def plan(session):
     return HEAD + f"return perigee.plan {{ load = {ONE}, session = function(vu)\n{session}\nend }}\n"
 
 
-def run(work, script, *args):
+def run(work, script, *args, command="run"):
     work.write("s.lua", script)
-    result = work.perigee("run", "s.lua", *RELAXED, "--sim", "1", *args, timeout=90)
+    result = work.perigee(command, "s.lua", *RELAXED, "--sim", "1", *args, timeout=90)
     assert result.folder, result.err
     eq(result.status, 0, result.err + result.out[-1500:])
     return result
@@ -47,11 +47,11 @@ def test_a_profile_file_sets_the_pace(work):
     for _ = 1, 3 do
       completions.new(vu):send({ prompt = gen.text { tokens = 2000, rng = vu.rng }, max_tokens = 5 })
     end"""
-    result = run(work, plan(session), "--profile", "gpu.lua", "--truth", "truth.jsonl")
+    result = run(work, plan(session), "--profile", "gpu.lua", "--truth", "truth.jsonl", command="dry")
     truth = [json.loads(line) for line in open(f"{work.path}/truth.jsonl", encoding="utf-8")]
     for t in truth:
-        near((t["first_token_ns"] - t["scheduled_ns"]) / 1e6, 201, 30)
-        near((t["last_token_ns"] - t["first_token_ns"]) / 1e6, 16, 12)
+        near((t["first_token_ns"] - t["scheduled_ns"]) / 1e6, 201, 1e-3)
+        near((t["last_token_ns"] - t["first_token_ns"]) / 1e6, 16, 1e-3)
     has(json.dumps(result.run), "gpu.lua")
 
 
@@ -86,14 +86,14 @@ def test_cpu_memory_gives_back_what_the_blocks_lost(work):
     send(gen.text { tokens = 4001, rng = vu.rng })
     send(gen.text { tokens = 4001, rng = vu.rng })
     send(first)"""
-    result = run(work, plan(session), "--profile", "gpu.lua", "--truth", "truth.jsonl")
+    result = run(work, plan(session), "--profile", "gpu.lua", "--truth", "truth.jsonl", command="dry")
     truth = [json.loads(line) for line in open(f"{work.path}/truth.jsonl", encoding="utf-8")]
     eq([t["cached_tokens"] for t in truth], [0, 0, 0, 3840])  # 15 chunks of 256
     eq([t["offload_tokens"] for t in truth], [0, 0, 0, 3664])  # 11 blocks were still there
     eq([r["cached_tokens"] for r in result.rows], [0, 0, 0, 3840])
     last = truth[-1]  # 3,664 tokens of 100,000 bytes at 1 GB/s and 50 ms, then 161 tokens at 10,000 a second
-    near((last["scheduled_ns"] - last["received_ns"]) / 1e6, 416, 60)
-    near((last["first_token_ns"] - last["scheduled_ns"]) / 1e6, 17.1, 15)
+    near((last["scheduled_ns"] - last["received_ns"]) / 1e6, 416.4, 1e-3)
+    near((last["first_token_ns"] - last["scheduled_ns"]) / 1e6, 17.1, 1e-3)
 
 
 def test_storage_is_shared_by_the_replicas(work):
