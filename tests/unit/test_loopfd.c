@@ -393,7 +393,8 @@ static void on_turn_post(struct loop_post *post) {
   pthread_join(t->thread, NULL);
   uv_timer_init(loop_uv(t->loop), &t->guest);
   t->guest.data = t;
-  uv_timer_start(&t->guest, on_guest, 1, 0);
+  /* Long enough not to run out before libuv waits for it: then it fires behind that wait. */
+  uv_timer_start(&t->guest, on_guest, 50, 0);
 }
 
 static void on_turn_fd(struct loop_fd *f, void *user, unsigned events, uint64_t stamp) {
