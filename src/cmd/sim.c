@@ -23,7 +23,7 @@ struct sim_options {
   const char *host, *profile, *model, *truth, *events_config;
   struct genmodel_options text;
   struct options_list sets, faults, adapters;
-  int64_t queued_reqs, queued_tokens;
+  int64_t queued_reqs, queued_tokens, stream_interval;
   struct simhost_flags flags;
   const char *face;
   double keep_alive_s;
@@ -94,6 +94,9 @@ static const struct options_spec specs[] = {
      offsetof(struct sim_options, keep_alive_s),
      "a comment in streams after so much silence, as vLLM's option (default: the face's own: tgi "
      "15s, llamacpp 30s, else none)"},
+    {"--stream-interval", "N", OPTIONS_COUNT, offsetof(struct sim_options, stream_interval),
+     "output tokens in an event of a stream, as vLLM's option (default 1); a request may say its "
+     "own. The first and the last event are never late"},
     {"--enable-request-id-headers", NULL, OPTIONS_FLAG,
      offsetof(struct sim_options, flags.request_id_headers),
      "send the client's X-Request-Id back, as vLLM does with this option"},
@@ -125,6 +128,7 @@ static const struct options_range ranges[] = {
     {"--spares", 0, 4096},
     {"--port", 0, 65535},
     {"--admin-port", 0, 65535},
+    {"--stream-interval", 1, 1000000},
     {"--max-num-queued-reqs", 0, 1000000000},
     {"--max-num-queued-tokens", 0, 1000000000},
 };
@@ -238,8 +242,10 @@ static const struct options_command command = {
         "       late; 0 ends it\n"
         "  POST /admin/drop_events {\"p\": 0.3 or \"count\": N, [\"replica\"], [\"lasts\"]}   or "
         "not at all\n"
-        "  POST /admin/peek {\"prompt\": TEXT or \"tokens\": [N, ...], [\"cache_salt\": TEXT]}\n"
-        "       how many of its tokens each replica holds now\n"
+        "  POST /admin/peek {\"prompt\": TEXT or \"tokens\": [N, ...], [\"cache_salt\": TEXT],\n"
+        "       [\"model\": NAME]}   how many of its tokens each replica holds now, for the model "
+        "or an\n"
+        "       adapter\n"
         "What takes time is answered when it begins; with \"wait\": true when it has ended.\n"
         "An error is {\"error\": TEXT} with status 400, 401, 403, 404, 405, or\n"
         "409 for a replica that is not in the state for it. With ADMIN and TOKEN "
@@ -423,6 +429,7 @@ static int run(const struct sim_options *o, struct err *err) {
                                 .truth = o->truth,
                                 .seed = (uint64_t)o->seed,
                                 .flags = o->flags};
+  fo.flags.stream_interval = (uint32_t)o->stream_interval;
   fo.flags.max_queued_reqs = (uint32_t)o->queued_reqs;
   fo.flags.max_queued_tokens = (uint32_t)o->queued_tokens;
   fo.flags.keep_alive_ns = (uint64_t)(o->keep_alive_s * 1e9);

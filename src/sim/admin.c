@@ -241,10 +241,29 @@ static int peek_tokens(struct admin *a, const struct value *body, uint32_t **ids
   return 0;
 }
 
+/* The adapter that `model` names; NULL: the model's own name, or none. ERR_INVALID: no replica has
+ * such a one. */
+static int peek_adapter(const struct admin *a, const struct value *body, const char **adapter,
+                        struct apierror *e) {
+  const char *name = value_to_string(value_get(body, "model"));
+  *adapter = NULL;
+  if (!name || strcmp(name, a->fleet->model.name) == 0)
+    return 0;
+  for (size_t i = 0; !*adapter && i < a->fleet->n_hosts; i++)
+    if (adapters_find(&a->fleet->hosts[i]->adapters, name))
+      *adapter = name;
+  return *adapter ? 0
+                  : apierror_set(e, 400, "model",
+                                 "model: \"%.200s\" is neither the model nor an adapter of any "
+                                 "replica",
+                                 name);
+}
+
 static void post_peek(struct admin *a, struct httpd_request *req, const struct value *body) {
   uint32_t *ids = NULL, n = 0;
   struct apierror e = {0};
-  if (peek_tokens(a, body, &ids, &n, &e)) {
+  const char *adapter = NULL;
+  if (peek_adapter(a, body, &adapter, &e) || peek_tokens(a, body, &ids, &n, &e)) {
     send_error(req, 400, e.message);
     return;
   }
@@ -253,8 +272,10 @@ static void post_peek(struct admin *a, struct httpd_request *req, const struct v
   struct value *cached = value_set(&v, "cached", value_object());
   for (size_t i = 0; i < a->fleet->n_hosts; i++) {
     struct simhost *h = a->fleet->hosts[i];
-    uint32_t hit =
-        engine_peek(replica_engine(h->replica), ids, n, salt && salt[0] ? salt : NULL, NULL);
+    bool served = !adapter || adapters_find(&h->adapters, adapter);
+    uint32_t hit = served ? engine_peek(replica_engine(h->replica), ids, n,
+                                        salt && salt[0] ? salt : NULL, adapter)
+                          : 0;
     value_set(cached, h->id, value_int(hit));
   }
   mem_free(ids);

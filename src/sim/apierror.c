@@ -15,6 +15,7 @@ int apierror_set(struct apierror *e, int status, const char *param, const char *
   e->message[json_utf8_valid(e->message, strlen(e->message))] = '\0';
   snprintf(e->param, sizeof e->param, "%s", param ? param : "");
   e->status = status;
+  e->type = NULL;
   return ERR_INVALID;
 }
 
@@ -44,7 +45,7 @@ const char *apierror_type(int status) {
 void apierror_write(const struct apierror *e, struct buf *out) {
   buf_puts(out, "{\"error\":{\"message\":");
   json_write_string(out, e->message, strlen(e->message));
-  buf_printf(out, ",\"type\":\"%s\",\"param\":", apierror_type(e->status));
+  buf_printf(out, ",\"type\":\"%s\",\"param\":", e->type ? e->type : apierror_type(e->status));
   if (e->param[0])
     json_write_string(out, e->param, strlen(e->param));
   else

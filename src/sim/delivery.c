@@ -308,7 +308,7 @@ enum delivery_state delivery_whole(struct delivery *d, int status, const char *h
     struct buf b;
     buf_init(&b, BUF_MAX_OWN);
     apierror_set(&e, 500, NULL, "The simulated engine failed on demand.");
-    apierror_write(&e, &b);
+    face_refusal(d->face, &e, &b);
     d->status = 500;
     send_reply(d, 500, headers, b.data, b.len);
     buf_free(&b);
@@ -329,7 +329,7 @@ static void send_status(struct delivery *d, const char *headers) {
     buf_printf(&head, "Retry-After: %llu\r\n", (unsigned long long)d->plan.retry_after_s);
   apierror_set(&e, (int)d->plan.status, NULL, "The simulated replica answers %u on demand.",
                d->plan.status);
-  apierror_write(&e, &body);
+  face_refusal(d->face, &e, &body);
   d->status = (int)d->plan.status;
   send_reply(d, d->status, head.data, body.data, body.len);
   buf_free(&head);

@@ -10,6 +10,7 @@
 #include "io/httpd.h"
 #include "sim/apierror.h"
 #include "sim/events.h"
+#include "sim/face.h"
 #include "sim/faults.h"
 #include "sim/truth.h"
 
@@ -39,6 +40,7 @@ struct delivery {
   void (*on_over)(struct delivery *d);
   /* How an error in mid-stream looks; NULL: vLLM's way. Set it after delivery_init. */
   void (*write_error)(struct delivery *d, const struct apierror *e, struct events *out);
+  enum face_kind face; /* whose errors; vLLM's. Set it after delivery_init */
   bool shaped, streamed;
   int status;                  /* as sent; 0 before */
   uint32_t taken, released;    /* events */

@@ -14,10 +14,10 @@
 #include "text/json.h"
 
 void endpoint_error(struct answer *a, const struct apierror *e) {
-  a->status = e->status;
+  a->status = face_status(a->face, e->status);
   a->content_type = "application/json";
   buf_reset(&a->body);
-  apierror_write(e, &a->body);
+  face_refusal(a->face, e, &a->body);
 }
 
 bool endpoint_flag(const char *query, const char *name) {
@@ -104,8 +104,7 @@ static void get_metrics(struct simhost *h, struct httpd_request *req, struct ans
     struct apierror e = {0};
     apierror_set(&e, 501, NULL,
                  "This server does not support metrics endpoint. Start it with `--metrics`");
-    a->status = 501;
-    face_refusal(h->face, &e, &a->body);
+    endpoint_error(a, &e);
     return;
   }
   a->content_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -262,6 +261,7 @@ static void make_answer(struct simhost *h, struct httpd_request *req, struct ans
     return;
   }
   apierror_set(&e, 404, NULL, "Not Found");
+  e.type = "Not Found"; /* the web server's, not an endpoint's */
   endpoint_error(a, &e);
 }
 
@@ -300,7 +300,7 @@ static void plain_proceed(struct plain *p) {
     state = delivery_instead(&p->delivery, p->host->header);
   } else {
     char head[160];
-    struct answer a;
+    struct answer a = {.face = p->host->face};
     buf_init(&a.body, BUF_MAX_OWN);
     make_answer(p->host, p->delivery.req, &a);
     make_head(p->host, &a, head, sizeof head);
@@ -325,6 +325,7 @@ static void answer_faulty(struct simhost *h, struct httpd_request *req,
   p->host = h;
   loop_timer_init(&p->stall, plain_stalled);
   delivery_init(&p->delivery, req, &plan, false, plain_over);
+  p->delivery.face = h->face;
   httpd_set_user(req, p);
   httpd_on_close(req, plain_left);
   if (!stalled)
@@ -343,7 +344,7 @@ void endpoints_answer(struct simhost *h, struct httpd_request *req) {
     }
   }
   char head[160];
-  struct answer a = {.body = h->page};
+  struct answer a = {.body = h->page, .face = h->face};
   make_answer(h, req, &a);
   make_head(h, &a, head, sizeof head);
   httpd_reply(req, a.status, head, a.body.data, a.body.len);

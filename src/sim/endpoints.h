@@ -7,6 +7,7 @@
 #include "sim/simhost.h"
 
 struct answer {
+  enum face_kind face; /* who answers: how errors look */
   int status;
   const char *content_type; /* static; NULL = none */
   struct buf body;
@@ -19,6 +20,7 @@ void endpoints_answer(struct simhost *h, struct httpd_request *req);
 
 /* ---- for endpoints ---- */
 
+/* A refusal in the face's form, whatever was there before. */
 void endpoint_error(struct answer *a, const struct apierror *e);
 /* The first value of a name in a query string, as it stands there, cut to `size`; false: not there.
  */

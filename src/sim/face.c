@@ -53,9 +53,42 @@ void face_id(enum face_kind kind, const char *vllm, char *out, size_t size) {
     snprintf(out, size, "%s", vllm);
 }
 
+int face_status(enum face_kind kind, int status) {
+  return kind == FACE_TGI && status == 400 ? 422 : status;
+}
+
+/* What a server calls an error of a status. */
+struct error_name {
+  int status; /* 0: any other */
+  const char *name;
+};
+
+static const char *name_of(const struct error_name *names, int status) {
+  while (names->status && names->status != status)
+    names++;
+  return names->name;
+}
+
+static const struct error_name tgi_names[] = {{400, "validation"},
+                                              {404, "validation"},
+                                              {422, "validation"},
+                                              {429, "overloaded"},
+                                              {500, "incomplete_generation"},
+                                              {0, "generation"}};
+static const struct error_name llamacpp_names[] = {{400, "invalid_request_error"},
+                                                   {401, "authentication_error"},
+                                                   {403, "permission_error"},
+                                                   {404, "not_found_error"},
+                                                   {501, "not_supported_error"},
+                                                   {503, "unavailable_error"},
+                                                   {0, "server_error"}};
+static const struct error_name ollama_names[] = {
+    {400, "invalid_request_error"}, {404, "not_found_error"}, {0, "api_error"}};
+
 void face_refusal(enum face_kind kind, const struct apierror *e, struct buf *out) {
   switch (kind) {
   case FACE_SGLANG:
+  case FACE_TRTLLM:
     buf_puts(out, "{\"object\":\"error\",");
     reply_put_string("message", e->message, out);
     buf_printf(out, ",\"type\":\"%s\",\"param\":null,\"code\":%d}", apierror_type(e->status),
@@ -64,15 +97,18 @@ void face_refusal(enum face_kind kind, const struct apierror *e, struct buf *out
   case FACE_TGI:
     buf_putc(out, '{');
     reply_put_string("error", e->message, out);
-    buf_puts(out, ",\"error_type\":\"validation\"}");
+    buf_printf(out, ",\"error_type\":\"%s\"}", name_of(tgi_names, e->status));
     break;
   case FACE_LLAMACPP:
     buf_printf(out, "{\"error\":{\"code\":%d,", e->status);
     reply_put_string("message", e->message, out);
-    buf_printf(out, ",\"type\":\"%s\"}}",
-               e->status == 501   ? "not_supported_error"
-               : e->status >= 500 ? "server_error"
-                                  : "invalid_request_error");
+    buf_printf(out, ",\"type\":\"%s\"}}", name_of(llamacpp_names, e->status));
+    break;
+  case FACE_OLLAMA:
+    buf_puts(out, "{\"error\":{");
+    reply_put_string("message", e->message, out);
+    buf_printf(out, ",\"type\":\"%s\",\"param\":null,\"code\":null}}",
+               name_of(ollama_names, e->status));
     break;
   default:
     apierror_write(e, out);

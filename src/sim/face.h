@@ -35,7 +35,9 @@ NODISCARD int face_find(const char *name, enum face_kind *out, struct err *err);
 const struct face *face_get(enum face_kind kind);
 /* The id of a response, as the face writes it: vLLM's with its prefix, the others' own. */
 void face_id(enum face_kind kind, const char *vllm, char *out, size_t size);
-/* The body of a refusal. */
+/* The status with which a face refuses what vLLM refuses with this one: TGI's validation is 422. */
+int face_status(enum face_kind kind, int status);
+/* The body of a refusal; e->status is vLLM's. */
 void face_refusal(enum face_kind kind, const struct apierror *e, struct buf *out);
 
 #endif

@@ -223,7 +223,7 @@ static void refuse(struct generation *x, const struct apierror *e) {
   genstream_make_head(x, "application/json", head);
   face_refusal(x->host->face, e, b);
   x->finish = "refused";
-  delivery_whole(&x->delivery, e->status, head, b->data, b->len);
+  delivery_whole(&x->delivery, face_status(x->host->face, e->status), head, b->data, b->len);
   buf_reset(b);
   settle(x);
 }
@@ -354,6 +354,8 @@ static void begin_reply(struct generation *x) {
   struct simhost *h = x->host;
   const struct fault_plan *plan = &x->delivery.plan;
   make_id(x);
+  if (!x->gen.stream_interval)
+    x->gen.stream_interval = h->flags.stream_interval ? h->flags.stream_interval : 1;
   if (h->flags.force_usage)
     x->gen.include_usage = true;
   const struct reply_form *own = apis[x->gen.api].form;
@@ -469,6 +471,7 @@ void generation_begin(struct simhost *h, struct httpd_request *req, enum gen_api
   if (stalled)
     plan.stall_after = FAULT_NEVER;
   delivery_init(&x->delivery, req, &plan, h->truth != NULL, on_delivery_over);
+  x->delivery.face = h->face;
   httpd_set_user(req, x);
   httpd_on_close(req, on_client_left);
   if (!stalled)

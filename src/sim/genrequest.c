@@ -214,8 +214,10 @@ static int read_salt(struct genrequest *r, const struct value *body, struct apie
   int rc = reqfield_string(body, "cache_salt", &r->salt, e);
   if (rc || !r->salt)
     return rc;
-  size_t len = strlen(r->salt);
-  if (!len || len > SALT_MAX || len != value_get(body, "cache_salt")->u.string.len)
+  size_t len = strlen(r->salt), characters = 0;
+  for (size_t i = 0; i < len; i++)
+    characters += ((unsigned char)r->salt[i] & 0xc0) != 0x80;
+  if (!len || characters > SALT_MAX || len != value_get(body, "cache_salt")->u.string.len)
     return apierror_set(e, 400, "cache_salt",
                         "cache_salt should have 1 to %d characters, without NUL", SALT_MAX);
   return 0;
@@ -260,7 +262,7 @@ static int read_n(struct genrequest *r, const struct value *body, struct apierro
 
 static int read_options(struct genrequest *r, const struct value *body,
                         const struct genmodel *model, struct apierror *e) {
-  int64_t interval = 1;
+  int64_t interval = 0;
   int rc = read_n(r, body, e);
   if (!rc)
     rc = read_stream(r, body, e);
@@ -352,7 +354,7 @@ static int settle(struct genrequest *r, uint32_t first, const struct value *body
 
 int genrequest_read(enum gen_api api, const struct value *body, const struct genmodel *model,
                     struct genrequest *out, struct apierror *e) {
-  *out = (struct genrequest){.api = api, .stream_interval = 1, .n = 1};
+  *out = (struct genrequest){.api = api, .n = 1};
   int rc = reqfield_model(body, model, e);
   const char *adapter = rc ? NULL : reqfield_adapter(body, model);
   out->adapter = adapter ? mem_strdup(adapter) : NULL;

@@ -53,7 +53,7 @@ struct genrequest {
   bool stream, include_usage, continuous_usage, return_token_ids;
   struct logprobs_ask logprobs;
   bool echo_alone;          /* echo with max_tokens 0: nothing but the prompt is shown */
-  uint32_t stream_interval; /* tokens per event, >= 1 */
+  uint32_t stream_interval; /* tokens per event; 0: not said, the server's */
   char *salt;               /* NULL or not empty */
   char *adapter;            /* LoRA; NULL: the base model */
   char *request_id;         /* of the body; NULL when absent */

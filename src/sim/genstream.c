@@ -40,8 +40,16 @@ bool genstream_push(struct generation *x) {
   return s == DELIVERY_OPEN;
 }
 
+/* Of the choice whose cached tokens are told. */
+static uint32_t created_tokens(const struct generation *x, uint32_t cached) {
+  const struct engine_config *c = replica_config(x->host->replica);
+  uint32_t whole = x->gen.choices[0].prompt_len / c->block_size * c->block_size;
+  return c->enable_prefix_caching && whole > cached ? whole - cached : 0;
+}
+
 struct reply_facts genstream_facts(const struct generation *x) {
   struct reply_facts f = {.cached = generation_cached(x)};
+  f.created = created_tokens(x, f.cached);
   for (uint32_t i = 0; i < x->n_parts; i++) {
     const struct replica_seq *seq = &x->parts[i].seq;
     f.completion += seq->engine.num_output;

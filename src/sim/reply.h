@@ -13,7 +13,8 @@ struct reply;
 
 /* What the engine did for the request, as far as it is known when an event is made. */
 struct reply_facts {
-  uint32_t cached;     /* prompt tokens that were not computed */
+  uint32_t cached;  /* prompt tokens that were not computed */
+  uint32_t created; /* prompt tokens that it put into the cache: the other ones of whole blocks */
   uint32_t completion; /* tokens sampled, of all choices */
   /* Of the first choice: until it was scheduled, to its first token, from there on. */
   uint64_t queue_ns, prefill_ns, decode_ns;

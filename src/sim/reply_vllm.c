@@ -29,12 +29,15 @@ static void put_head(struct reply *r, struct buf *out) {
   buf_put(out, r->head.data, r->head.len);
 }
 
-static void put_usage(const struct reply *r, uint32_t prompt, uint32_t cached, uint32_t completion,
-                      uint32_t thoughts, struct buf *out) {
+/* `f` NULL: of the caches nothing is known. An event leaves out what is null, a reply has it. */
+static void put_usage(const struct reply *r, uint32_t prompt, const struct reply_facts *f,
+                      uint32_t completion, uint32_t thoughts, struct buf *out) {
   buf_printf(out, "{\"prompt_tokens\":%u,\"total_tokens\":%u,\"completion_tokens\":%u", prompt,
              prompt + completion, completion);
-  if (cached && !r->o.no_cached)
-    buf_printf(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%u}", cached);
+  if (f && f->cached && !r->o.no_cached)
+    buf_printf(out,
+               ",\"prompt_tokens_details\":{\"cached_tokens\":%u,\"created_cache_tokens\":%u%s}",
+               f->cached, f->created, r->request->stream ? "" : ",\"multimodal_tokens\":null");
   else if (!r->request->stream)
     buf_puts(out, ",\"prompt_tokens_details\":null");
   if (thoughts)
@@ -64,7 +67,7 @@ static void put_continuous(const struct reply *r, const struct genchoice *c, uin
   if (!r->request->continuous_usage || r->o.no_usage)
     return;
   buf_puts(out, ",\"usage\":");
-  put_usage(r, c->prompt_len, 0, completion, 0, out);
+  put_usage(r, c->prompt_len, NULL, completion, 0, out);
 }
 
 static void first(struct reply *r, const struct reply_facts *f, struct events *ev) {
@@ -193,7 +196,7 @@ static void end(struct reply *r, const struct reply_facts *f, struct events *ev)
     buf_puts(out, "data: ");
     put_head(r, out);
     buf_puts(out, "],\"usage\":");
-    put_usage(r, genrequest_prompt_tokens(r->request), f->cached, f->completion,
+    put_usage(r, genrequest_prompt_tokens(r->request), f, f->completion,
               reply_reasoning_tokens(r->request), out);
     put_metrics(r, f, out);
     buf_puts(out, "}\n\n");
@@ -273,8 +276,7 @@ static void whole(struct reply *r, const struct reply_facts *f, struct buf *out)
   buf_puts(out, "],\"service_tier\":null,\"system_fingerprint\":null");
   if (!r->o.no_usage) {
     buf_puts(out, ",\"usage\":");
-    put_usage(r, genrequest_prompt_tokens(q), f->cached, f->completion, reply_reasoning_tokens(q),
-              out);
+    put_usage(r, genrequest_prompt_tokens(q), f, f->completion, reply_reasoning_tokens(q), out);
   }
   if (is_chat(r)) {
     logprobs_put_prompt(r, q->choices, out);

@@ -47,7 +47,9 @@ void response_store_put(struct response_store *s, const char *id, struct value m
 }
 
 int responses_not_found(const char *id, struct apierror *e) {
-  return apierror_set(e, 404, "response_id", "Response with id '%.200s' not found.", id);
+  apierror_set(e, 404, "response_id", "Response with id '%.200s' not found.", id);
+  e->type = "invalid_request_error";
+  return ERR_INVALID;
 }
 
 /* ---- the chain ---- */

@@ -42,7 +42,8 @@ struct simhost_flags {
   /* --max-num-queued-reqs: choices that wait or run; --max-num-queued-tokens: prompt tokens of
    * those without a first token yet; beyond, 503. 0 = no limit. */
   uint32_t max_queued_reqs, max_queued_tokens;
-  bool no_cached; /* without --enable-prompt-tokens-details: cached_tokens never */
+  uint32_t stream_interval; /* --stream-interval: of requests that say none themselves; 0: 1 */
+  bool no_cached;           /* without --enable-prompt-tokens-details: cached_tokens never */
 };
 
 /* What is gone while the engine sleeps; nothing: it is awake. */

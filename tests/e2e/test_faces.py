@@ -101,12 +101,15 @@ def test_tool_calls(work):
 
 
 def test_errors_by_face(work):
-    bodies = {"sglang": ["object", "message", "type", "param", "code"], "tgi": ["error", "error_type"], "llamacpp": ["error"],
-              "trtllm": ["error"], "ollama": ["error"]}
+    flat = ["object", "message", "type", "param", "code"]
+    bodies = {"sglang": flat, "tgi": ["error", "error_type"], "llamacpp": ["error"], "trtllm": flat, "ollama": ["error"]}
     for face, keys in bodies.items():
         with fleet(work, "--profile", "instant", "--face", face) as f:
             eq(list(f.ask(CHAT, {"messages": MESSAGES, "model": "other"}, 404).json), keys, face)
-            f.ask("/v1/responses", {"input": "x"}, 404)
+            eq(list(f.ask("/v1/responses", {"input": "x"}, 404).json), keys, face + ": no such path")
+            eq(list(f.ask(CHAT, {"messages": MESSAGES, "n": 0}, 422 if face == "tgi" else 400).json), keys, face)
+        with fleet(work, "--profile", "instant", "--face", face, "--fault", "status code=503") as f:
+            eq(list(f.ask(CHAT, {"messages": MESSAGES}, 503).json), keys, face)
         with fleet(work, "--profile", "instant", "--face", face, "--fault", "error after=3") as f:
             data = ask(f, CHAT, stream=True).data
             read = parse(work, data, "chat")

@@ -63,6 +63,32 @@ def test_echo(work):
         eq(alone["choices"][0]["text"], "Say: ")
 
 
+def test_what_a_prompt_put_into_the_cache(work):
+    """cached_tokens and created_cache_tokens are the prompt's whole blocks together; on a miss there are no details at all."""
+    prompt = text(9)
+    longer = prompt + text(9, "y")
+    with fleet(work, "--profile", "instant") as f:
+        def details(p, **more):
+            said = f.ask("/v1/completions", {"prompt": p, "max_tokens": 1, **more})
+            return (said.events[-1] if "stream" in more else said.json)["usage"].get("prompt_tokens_details")
+
+        eq(details(prompt), None)
+        hit = len(prompt) // 16 * 16
+        eq(details(longer), {"cached_tokens": hit, "created_cache_tokens": len(longer) // 16 * 16 - hit, "multimodal_tokens": None})
+        last = (len(longer) - 1) // 16 * 16
+        eq(details(longer, stream=True, stream_options={"include_usage": True}),
+           {"cached_tokens": last, "created_cache_tokens": len(longer) // 16 * 16 - last})
+
+
+def test_stream_interval(work):
+    """The server's own for requests that name none; the first and the last event are not late."""
+    body = {"prompt": "x", "max_tokens": 9, "ignore_eos": True, "stream": True}
+    with fleet(work, "--profile", "instant", "--stream-interval", "3") as f:
+        sizes = [[len(e["choices"][0]["text"]) for e in f.ask("/v1/completions", dict(body, **more)).events]
+                 for more in ({}, {"stream_interval": 1}, {"stream_interval": 20})]
+        eq(sizes, [[1, 3, 3, 2], [1] * 9, [1, 8]])
+
+
 # ---- request ids, flags ----
 
 def test_request_ids(work):
@@ -149,6 +175,12 @@ def test_adapters(work):
         labels, value = f.metrics().samples["vllm:lora_requests_info"][0]
         eq(labels, {"max_lora": "2", "running_lora_adapters": "", "waiting_lora_adapters": ""})
         assert value > 1.7e9, value
+        peek = {m: f.admin("peek", {"prompt": body["prompt"], "model": m})["cached"]["r0"] for m in ("sim-model", "sql", "chat")}
+        eq(peek, {"sim-model": hit, "sql": hit, "chat": hit})
+        f.ask("/reset_prefix_cache", {})
+        cached("sql")
+        peek = {m: f.admin("peek", {"prompt": body["prompt"], "model": m})["cached"]["r0"] for m in ("sim-model", "sql", "chat")}
+        eq(peek, {"sim-model": 0, "sql": hit, "chat": 0})
         new = {"lora_name": "new", "lora_path": "/adapters/new"}
         f.ask("/v1/completions", dict(body, model="new"), 404)
         eq(f.ask("/v1/load_lora_adapter", new).data, b"Success: LoRA adapter 'new' added successfully.")

@@ -54,7 +54,7 @@ static void test_unknown_path_and_method(void **state) {
   (void)state;
   struct simtest_answer a = get("/v1/nothing");
   assert_int_equal(a.status, 404);
-  assert_string_equal(a.body, "{\"error\":{\"message\":\"Not Found\",\"type\":\"NotFoundError\","
+  assert_string_equal(a.body, "{\"error\":{\"message\":\"Not Found\",\"type\":\"Not Found\","
                               "\"param\":null,\"code\":404}}");
   simtest_free(&a);
   a = get("/v1/chat/completions");

@@ -40,26 +40,41 @@ static void test_ids(void **state) {
   assert_in_range(strlen(id), 10, 12); /* a number below 999 */
 }
 
-static void check_refusal(enum face_kind kind, const char *want) {
+static void check_refusal(enum face_kind kind, int status, const char *want) {
   struct apierror e = {0};
   struct buf b;
   buf_init(&b, BUF_MAX_OWN);
-  apierror_set(&e, 400, "n", "no");
+  apierror_set(&e, status, "n", "no");
   face_refusal(kind, &e, &b);
   assert_string_equal(b.data, want);
   buf_free(&b);
 }
 
+#define FLAT(type, code)                                                                           \
+  "{\"object\":\"error\",\"message\":\"no\",\"type\":\"" type "\",\"param\":null,\"code\":" code "}"
+#define LLAMA(type, code) "{\"error\":{\"code\":" code ",\"message\":\"no\",\"type\":\"" type "\"}}"
+#define OLLAMA(type)                                                                               \
+  "{\"error\":{\"message\":\"no\",\"type\":\"" type "\",\"param\":null,\"code\":null}}"
+
 static void test_refusals(void **state) {
   (void)state;
-  check_refusal(FACE_SGLANG,
-                "{\"object\":\"error\",\"message\":\"no\",\"type\":\"BadRequestError\","
-                "\"param\":null,\"code\":400}");
-  check_refusal(FACE_TGI, "{\"error\":\"no\",\"error_type\":\"validation\"}");
-  check_refusal(FACE_LLAMACPP, "{\"error\":{\"code\":400,\"message\":\"no\",\"type\":"
-                               "\"invalid_request_error\"}}");
-  check_refusal(FACE_VLLM, "{\"error\":{\"message\":\"no\",\"type\":\"BadRequestError\",\"param\":"
-                           "\"n\",\"code\":400}}");
+  check_refusal(FACE_VLLM, 404,
+                "{\"error\":{\"message\":\"no\",\"type\":\"NotFoundError\",\"param\":\"n\","
+                "\"code\":404}}");
+  check_refusal(FACE_SGLANG, 400, FLAT("BadRequestError", "400"));
+  check_refusal(FACE_TRTLLM, 404, FLAT("NotFoundError", "404"));
+  check_refusal(FACE_TGI, 400, "{\"error\":\"no\",\"error_type\":\"validation\"}");
+  check_refusal(FACE_TGI, 429, "{\"error\":\"no\",\"error_type\":\"overloaded\"}");
+  check_refusal(FACE_LLAMACPP, 400, LLAMA("invalid_request_error", "400"));
+  check_refusal(FACE_LLAMACPP, 404, LLAMA("not_found_error", "404"));
+  check_refusal(FACE_LLAMACPP, 500, LLAMA("server_error", "500"));
+  check_refusal(FACE_LLAMACPP, 503, LLAMA("unavailable_error", "503"));
+  check_refusal(FACE_OLLAMA, 400, OLLAMA("invalid_request_error"));
+  check_refusal(FACE_OLLAMA, 404, OLLAMA("not_found_error"));
+  check_refusal(FACE_OLLAMA, 500, OLLAMA("api_error"));
+  assert_int_equal(face_status(FACE_TGI, 400), 422);
+  assert_int_equal(face_status(FACE_TGI, 404), 404);
+  assert_int_equal(face_status(FACE_VLLM, 400), 400);
 }
 
 /* The golden chunk of fixtures/sse/14: a space behind the role's. */

@@ -33,13 +33,13 @@ static void delta(struct fixture *f, uint32_t choice, uint32_t from, uint32_t to
 }
 
 static void finish(struct fixture *f, uint32_t cached, uint32_t completion) {
-  struct reply_facts facts = {.cached = cached, .completion = completion};
+  struct reply_facts facts = {.cached = cached, .created = 5, .completion = completion};
   reply_vllm.end(&f->reply, &facts, &f->events);
   take(f);
 }
 
 static void whole(struct fixture *f, uint32_t cached, bool usage, bool hide) {
-  struct reply_facts facts = {.cached = cached, .completion = 3};
+  struct reply_facts facts = {.cached = cached, .created = 5, .completion = 3};
   f->reply.o.no_usage = !usage;
   f->reply.o.hide = hide;
   reply_vllm.whole(&f->reply, &facts, &f->out);
@@ -102,7 +102,8 @@ static void test_chat_events(void **state) {
                      "\"completion_tokens\":3}}\n\n" DONE);
   finish(&f, 16, 3);
   check_out(&f, HEAD "],\"usage\":{\"prompt_tokens\":28,\"total_tokens\":31,"
-                     "\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":16}}}"
+                     "\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":16,"
+                     "\"created_cache_tokens\":5}}}"
                      "\n\n" DONE);
   f.reply.o.no_cached = true;
   finish(&f, 16, 3);
@@ -184,7 +185,8 @@ static void test_whole_replies(void **state) {
                 "\"total_tokens\":31,\"completion_tokens\":3,\"prompt_tokens_details\":null},"
                 "\"prompt_logprobs\":null,\"prompt_token_ids\":null,\"kv_transfer_params\":null}");
   whole(&f, 16, true, false);
-  check_has(f.out.data, "\"prompt_tokens_details\":{\"cached_tokens\":16}}");
+  check_has(f.out.data, "\"prompt_tokens_details\":{\"cached_tokens\":16,"
+                        "\"created_cache_tokens\":5,\"multimodal_tokens\":null}}");
   buf_reset(&f.out);
   whole(&f, 16, false, true);
   check_has(f.out.data, "\"content\":\"\",");
