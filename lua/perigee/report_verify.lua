@@ -70,8 +70,13 @@ local function reasons(list)
   return table.concat(parts, ", ")
 end
 
+local ERROR = "An error is the client's stamp less the clock read before the fleet's write, loopback included; of good "
+  .. "replies in the window. Events that came in one read have one stamp: last_token and e2e are those of the read "
+  .. "that ended the reply."
+local NO_ERROR = "In virtual time nothing lies between the client's stamp and the fleet's write: each error is 0."
+
 -- Sentences under the table: what was joined, which counts differ, who answered.
-local function sentences(v)
+local function sentences(v, virtual)
   local rows, lines = reasons(v.rows_alone), reasons(v.lines_alone)
   local list = { ("%s of %s joined with the fleet's log by request_id%s%s."):format(count(num(v.joined) or 0),
     counted(num(v.rows) or 0, "generation request"), rows ~= "" and "; without a line there: " .. rows or "",
@@ -94,9 +99,7 @@ local function sentences(v)
       .. "chosen."):format(counted(num(where.served_elsewhere) or 0, "request"),
       count(num(where.chosen_elsewhere) or 0))
   end
-  list[#list + 1] = "An error is the client's stamp less the clock read before the fleet's write, loopback "
-    .. "included; of good replies in the window. Events that came in one read have one stamp: last_token and "
-    .. "e2e are those of the read that ended the reply."
+  list[#list + 1] = virtual and NO_ERROR or ERROR
   return list
 end
 
@@ -122,7 +125,7 @@ function verify.accuracy(summary)
     align = "llrrrrrrrrl",
     optional = { 11, 9, 8, 10 },
     rows = rows,
-    notes = v.joined and sentences(v) or {},
+    notes = v.joined and sentences(v, summary.virtual_time) or {},
   }
 end
 

@@ -34,8 +34,11 @@ static const struct options_spec specs[] = {
     {"--out", "DIR", OPTIONS_TEXT, AT(out), "where the results folder goes (default results)"},
     {"--itl", NULL, OPTIONS_FLAG, AT(itl), "keep every gap between output events in samples.jsonl"},
     {"--verify", NULL, OPTIONS_FLAG, AT(verify),
-     "count the tokens of each chat prompt on the client's side too, as `perigee run` does: needs "
-     "--tokenizer and --template"},
+     "join the fleet's own log with the rows: where each prompt's tokens came from and why not "
+     "from "
+     "a cache (the ledger), counts, who answered; with --tokenizer and --template the tokens of "
+     "each "
+     "chat prompt are counted on the client's side too"},
     {"--limit", "CHECK=VALUE", OPTIONS_LIST, AT(limits),
      "limit of a validity check (a name that there is not lists all)"},
     {"--runaway", "TIME", OPTIONS_SECONDS, AT(runaway_s),

@@ -476,7 +476,7 @@ static int prepare(struct runjob *job, struct err *err) {
       return cmd_fail(job->command->name, 1, err);
     warn_of_descriptors(job, need);
   }
-  job->verifies = own && job->options.verify && !job->is_dry;
+  job->verifies = own && job->options.verify;
   if (job->verifies && make_folder(job, err))
     return cmd_fail(job->command->name, 1, err);
   if (job->verifies)

@@ -3,7 +3,9 @@
  * `possible` comes from the tree of all blocks that the joined requests sent and received: each has
  * the earliest time at which one of them had it, which is never before that of the block before it.
  * A prompt counts as sent at its start, an answer as received when the reply was over. Of a request
- * with several prompts all counts as received then, and it has no ledger. */
+ * with several prompts all counts as received then, and it has no ledger. What was received at the
+ * very moment at which a later row starts was there before it (in virtual time a script takes
+ * none); what was sent at that moment was not. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,13 +21,25 @@ static uint32_t at_depth(const struct truthlog *t, uint32_t leaf, int64_t depth)
   return leaf;
 }
 
-/* This block and those before it were there at `when`, if not earlier. */
-static void mark(const struct truthlog *t, uint64_t *earliest, uint32_t block, uint64_t when) {
-  for (; earliest[block] > when; block = t->parent[block])
-    earliest[block] = when;
+/* When a block was there first, and from which row on it counts at that very moment. */
+struct first {
+  uint64_t ns;
+  uint32_t after; /* a row's number: only those behind it; SENT: none */
+};
+#define SENT UINT32_MAX
+
+static bool is_before(struct first a, struct first b) {
+  return a.ns != b.ns ? a.ns < b.ns : a.after < b.after;
 }
 
-static void mark_row(const struct verify *v, uint64_t *earliest, const struct verify_row *r,
+/* This block and those before it were there then, if not earlier. */
+static void mark(const struct truthlog *t, struct first *firsts, uint32_t block,
+                 struct first when) {
+  for (; is_before(when, firsts[block]); block = t->parent[block])
+    firsts[block] = when;
+}
+
+static void mark_row(const struct verify *v, struct first *firsts, const struct verify_row *r,
                      const struct truthlog_line *l) {
   const struct truthlog *t = &v->truth;
   const struct truthlog_entry *e = &t->entries[r->entry - 1];
@@ -33,32 +47,33 @@ static void mark_row(const struct verify *v, uint64_t *earliest, const struct ve
   for (uint32_t i = 0; i < e->n_leaves; i++) {
     uint32_t leaf = t->leaves[e->first_leaf + i];
     if (whole >= 0 && r->start != SAMPLE_NEVER)
-      mark(t, earliest, at_depth(t, leaf, whole), r->start);
+      mark(t, firsts, at_depth(t, leaf, whole), (struct first){r->start, SENT});
     if (r->done != SAMPLE_NEVER)
-      mark(t, earliest, leaf, r->done);
+      mark(t, firsts, leaf, (struct first){r->done, (uint32_t)(r - v->rows)});
   }
 }
 
 /* The first blocks of the prompt that were there before it started. */
-static int64_t possible_of(const struct verify *v, const uint64_t *earliest,
+static int64_t possible_of(const struct verify *v, const struct first *firsts,
                            const struct verify_row *r, const struct truthlog_line *l) {
   const struct truthlog *t = &v->truth;
   const struct truthlog_entry *e = &t->entries[r->entry - 1];
   if (!e->n_leaves)
     return 0;
   uint32_t block = at_depth(t, t->leaves[e->first_leaf], (l->prompt_tokens - 1) / l->block_size);
-  while (block && earliest[block] >= r->start)
+  struct first now = {r->start, (uint32_t)(r - v->rows)};
+  while (block && !is_before(firsts[block], now))
     block = t->parent[block];
   return t->depth[block] * l->block_size;
 }
 
-static void fill(const struct verify *v, const uint64_t *earliest, struct verify_row *r,
+static void fill(const struct verify *v, const struct first *firsts, struct verify_row *r,
                  const struct truthlog_line *l) {
   if (l->prompts != 1 || l->prompt_tokens <= 0 || r->start == SAMPLE_NEVER)
     return;
   r->ledger = (struct ledger){.prompt = l->prompt_tokens,
                               .block_size = l->block_size,
-                              .possible = possible_of(v, earliest, r, l),
+                              .possible = possible_of(v, firsts, r, l),
                               .available = l->available_tokens,
                               .captured = l->captured_tokens,
                               .delivered = l->scheduled_ns ? l->cached_tokens : LEDGER_ABSENT,
@@ -70,9 +85,9 @@ static void fill(const struct verify *v, const uint64_t *earliest, struct verify
 }
 
 void verify_fill_ledgers(struct verify *v) {
-  uint64_t *earliest = mem_resize(NULL, v->truth.n_blocks, sizeof *earliest);
-  memset(earliest, 0xff, v->truth.n_blocks * sizeof *earliest);
-  earliest[0] = 0;
+  struct first *firsts = mem_resize(NULL, v->truth.n_blocks, sizeof *firsts);
+  memset(firsts, 0xff, v->truth.n_blocks * sizeof *firsts);
+  firsts[0] = (struct first){0};
   for (int pass = 0; pass < 2; pass++)
     for (size_t i = 0; i < v->n_rows; i++) {
       struct verify_row *r = &v->rows[i];
@@ -80,11 +95,11 @@ void verify_fill_ledgers(struct verify *v) {
         continue;
       const struct truthlog_line *l = &v->truth.entries[r->entry - 1].line;
       if (pass)
-        fill(v, earliest, r, l);
+        fill(v, firsts, r, l);
       else
-        mark_row(v, earliest, r, l);
+        mark_row(v, firsts, r, l);
     }
-  mem_free(earliest);
+  mem_free(firsts);
 }
 
 /* ---- into the table, the summary, the rows ---- */

@@ -19,6 +19,10 @@ SAME = ["session", "turn", "step", "branch", "parent", "status", "error", "finis
         "first_tokens", "measured"]
 
 
+# And with --verify, why: from the fleet's log of each, joined to the rows.
+LEDGER = ["possible", "available", "captured", "delivered", "ledger_source", "causes", "class"]
+
+
 def ordered(result):
     return sorted(result.rows, key=lambda r: (r["session"], r["branch"], r["turn"], r["step"]))
 
@@ -34,7 +38,8 @@ def agree(work, *args, script=SCRIPT, latencies=True):
     a, b = ordered(real), ordered(dry)
     eq(len(b), len(a), "requests")
     for x, y in zip(a, b):
-        eq({k: y[k] for k in SAME}, {k: x[k] for k in SAME}, "a row of the dry run, and of the real one")
+        eq({k: y[k] for k in SAME + LEDGER}, {k: x[k] for k in SAME + LEDGER}, "a row of the dry run, and of the real one")
+    eq(dry.summary["ledger"], real.summary["ledger"], "ledger")
     if latencies:
         for stamp in ("first_token", "done"):
             ratio = mean(a, stamp) / mean(b, stamp)
@@ -51,6 +56,46 @@ def test_one_after_another(work):
         assert any(r["cached_tokens"] for r in dry.rows), "nothing was cached: the test says nothing"
     served = {r["served"] for r in dry.rows}
     eq(served, {"r0"}, "direct")
+
+
+DOCUMENTS = """
+local perigee = require "perigee"
+local chat = require "perigee.chat"
+local gen = require "perigee.gen"
+local route = require "perigee.route"
+local policies = { round_robin = route.round_robin, random = route.random, session_hash = route.session_hash, direct = route.direct }
+local documents = {}
+for i = 1, 6 do documents[i] = gen.text { tokens = 700, seed = "document " .. i } end
+return perigee.plan {
+  load = perigee.closed { users = 1, sessions = 16 },
+  route = policies[perigee.param("policy", "random")](),
+  session = function(vu)
+    local conv = chat.new(vu)
+    for _ = 1, 3 do  -- no pause: what one request ends with, the next one finds at the same moment of virtual time
+      conv:user(documents[vu.rng:int(1, 6)])
+      conv:send { max_tokens = 20 }
+    end
+  end,
+}
+"""
+
+
+def test_causes(work):
+    """What of each prompt was cached where, and why not: equal under every policy that looks at neither load nor time."""
+    small = ["--profile", "fixed", "--sim-set", "ttft=1ms", "--sim-set", "itl=100us", "--sim-set", "kv_tokens=4096",
+             "--sim-set", "max_model_len=4000"]
+    seen = {}
+    for policy, fleet in (("random", small), ("round_robin", small), ("session_hash", small), ("random", ["--profile", "instant", *small[6:]]),
+                          ("direct", [*small, "--sim-set", "offload_tokens=16384"]),
+                          ("random", [*small, "--sim-set", "shared_tokens=65536", "--sim-set", "offload_tokens=2048"])):
+        real, dry = agree(work, "--verify", "--sim", "3", *fleet, "--set", f"policy={policy}", script=DOCUMENTS, latencies=False)
+        eq(sum(dry.summary["causes"].values()), sum(r["prompt_tokens"] for r in dry.rows), f"{policy}: causes sum to the prompts")
+        eq((dry.summary["verify"]["joined"], dry.summary["verify"]["differing"]), (48, 0), policy)
+        for cause, n in dry.summary["causes"].items():
+            seen[cause] = seen.get(cause, 0) + n
+    for cause in ("hbm", "offload", "shared", "wrong_pod", "evicted", "new"):
+        assert seen[cause] > 0, f"no token was {cause}: the test says nothing of it ({seen})"
+    assert {r["class"] for r in dry.rows} - {"cold"}
 
 
 def test_open_load_that_does_not_overlap(work):
@@ -122,6 +167,7 @@ def test_it_says_what_it_is(work):
     assert "a dry run in virtual time" in r.report()
     eq((r.run["simulated"], r.run["virtual_time"], r.summary["simulated"], r.summary["virtual_time"]), (True,) * 4)
     eq(r.run["command"][:2], ["perigee", "dry"])
+    eq((r.summary["ledger"], r.rows[0]["causes"]), (None, None), "without --verify")
     checks = {c["name"]: c for c in r.summary["checks"]}
     for name in ("schedule_lag_p99", "wake_lag_p99", "loop_lag_p99", "stalled_time", "worker_cpu", "measurement_error_p99",
                  "read_lag_p99", "clock_step", "descriptors"):

@@ -66,6 +66,14 @@ describe("the measurement error", function()
     expect(notes):contains "1 request answered by another replica than the row says, 2 by another than was chosen."
   end)
 
+  it("is none in virtual time", function()
+    local said = table.concat(verify.accuracy { verify = VERIFY }.notes, "\n")
+    expect(said):contains "An error is the client's stamp less"
+    said = table.concat(verify.accuracy { verify = VERIFY, virtual_time = true }.notes, "\n")
+    expect(said):contains "In virtual time nothing lies between"
+    expect(said:find("loopback", 1, true)):eq(nil)
+  end)
+
   it("is also a text of its own, with the checks", function()
     local text = verify.text(VERIFY, { { name = "ground_truth", figure = 1, limit = 0, unit = "requests", ok = false,
       note = "why" }, { name = "measurement_error_p99", figure = 2e-5, limit = 1e-3, unit = "s", ok = true } })

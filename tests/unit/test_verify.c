@@ -373,6 +373,32 @@ static void test_a_history(void **state) {
   free(text);
 }
 
+/* In virtual time a script goes on at the moment at which its answer is over: that was there
+ * before; what is sent at the same moment was not. */
+static void test_at_one_moment(void **state) {
+  (void)state;
+  const struct request r[] = {
+      {.id = "m-0-0", .start_ms = 10, .done_ms = 40, .prompt = 400, .output = 16, .fresh = 26},
+      {.id = "m-0-1",
+       .start_ms = 40,
+       .done_ms = 70,
+       .prompt = 432,
+       .output = 16,
+       .after = 26,
+       .fresh = 2},
+      {.id = "m-0-2", .start_ms = 70, .done_ms = 90, .prompt = 320, .output = 16, .fresh = 21},
+      {.id = "m-0-3", .start_ms = 70, .done_ms = 99, .prompt = 320, .output = 16, .after = 49},
+  };
+  static const int64_t possible[] = {0, 416, 0, 0};
+  struct verify v;
+  open_of(&v, r, ARRAY_LEN(r));
+  for (size_t i = 0; i < ARRAY_LEN(r); i++)
+    if (v.rows[i].ledger.possible != possible[i])
+      fail_msg("row %zu: possible %lld, expected %lld", i, (long long)v.rows[i].ledger.possible,
+               (long long)possible[i]);
+  verify_close(&v);
+}
+
 /* The table of the run has them too; a row that the disk refused is in it alone. */
 static void test_into_the_table(void **state) {
   (void)state;
@@ -427,6 +453,7 @@ int main(void) {
       cmocka_unit_test(test_what_cannot_be_compared),
       cmocka_unit_test(test_a_check_is_fed),
       cmocka_unit_test(test_a_history),
+      cmocka_unit_test(test_at_one_moment),
       cmocka_unit_test(test_into_the_table),
   };
   return cmocka_run_group_tests_name("verify", tests, setup, teardown);
