@@ -26,7 +26,7 @@ struct sim_options {
   int64_t queued_reqs, queued_tokens, stream_interval;
   struct simhost_flags flags;
   const char *face;
-  double keep_alive_s;
+  double keep_alive_s, block_share;
   bool announce, until_eof, events;
 };
 
@@ -110,6 +110,10 @@ static const struct options_spec specs[] = {
      "503 beyond so many choices that wait or run, as vLLM's option; 0 = no limit (default)"},
     {"--max-num-queued-tokens", "N", OPTIONS_COUNT, offsetof(struct sim_options, queued_tokens),
      "503 while so many prompt tokens wait for their first output; 0 = no limit (default)"},
+    {"--kv-cache-metrics", NULL, OPTIONS_FLAG, offsetof(struct sim_options, flags.block_metrics),
+     "vllm:kv_block_lifetime_seconds and two more histograms of KV blocks, as vLLM's option"},
+    {"--kv-cache-metrics-sample", "SHARE", OPTIONS_RATIO, offsetof(struct sim_options, block_share),
+     "of so many of the blocks, as vLLM's option (default 0.01)"},
     {"--metrics", NULL, OPTIONS_FLAG, offsetof(struct sim_options, flags.metrics),
      "of --face llamacpp: /metrics is there, as with llama.cpp's option"},
     {"--no-responses-store", NULL, OPTIONS_FLAG, offsetof(struct sim_options, flags.no_store),
@@ -129,6 +133,7 @@ static const struct options_range ranges[] = {
     {"--port", 0, 65535},
     {"--admin-port", 0, 65535},
     {"--stream-interval", 1, 1000000},
+    {"--kv-cache-metrics-sample", 0, 1},
     {"--max-num-queued-reqs", 0, 1000000000},
     {"--max-num-queued-tokens", 0, 1000000000},
 };
@@ -429,6 +434,7 @@ static int run(const struct sim_options *o, struct err *err) {
                                 .truth = o->truth,
                                 .seed = (uint64_t)o->seed,
                                 .flags = o->flags};
+  fo.flags.block_share = o->block_share;
   fo.flags.stream_interval = (uint32_t)o->stream_interval;
   fo.flags.max_queued_reqs = (uint32_t)o->queued_reqs;
   fo.flags.max_queued_tokens = (uint32_t)o->queued_tokens;
@@ -470,7 +476,8 @@ static int run(const struct sim_options *o, struct err *err) {
 int cmd_sim(int argc, char **argv) {
   struct err err = {0};
   struct options_list args;
-  struct sim_options o = {.replicas = 3, .profile = SIMCONFIG_DEFAULT_PROFILE, .seed = 1};
+  struct sim_options o = {
+      .replicas = 3, .profile = SIMCONFIG_DEFAULT_PROFILE, .seed = 1, .block_share = 0.01};
   int rc = options_parse(&command, argc, argv, &o, &args, &err);
   if (rc == 0 && o.announce) {
     pid_t parent = getppid();

@@ -58,6 +58,8 @@ bool engine_reset_cache(struct engine *e, bool reset_running) {
       preempt_last(e, &e->running);
   if (!pool_clear(&e->pool))
     return false;
+  if (e->life)
+    blocklife_forget(e->life);
   engine_event_add(e, ENGINE_CLEARED);
   if (!e->cleared)
     e->totals.cleared++;

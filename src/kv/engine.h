@@ -148,9 +148,13 @@ struct engine_step {
 };
 
 struct engine;
+struct blocklife;
 /* NULL with ERR_INVALID when the configuration cannot work; the text says which field. */
 struct engine *engine_new(const struct engine_config *config, struct err *err);
 void engine_delete(struct engine *e); /* requests are the caller's */
+
+/* Tells of what becomes of the blocks (blocklife.h; borrowed, of as many blocks); NULL: nobody. */
+void engine_follow_blocks(struct engine *e, struct blocklife *life);
 
 /* To the back of waiting. Not added: ERR_LIMIT when prompt_len >= max_model_len, ERR_INVALID for an
  * empty prompt or no output. The request and its tokens stay where they are until it has ended. */
@@ -218,6 +222,7 @@ struct engine_totals {
    * did not have, and those of them that were loaded, by source. */
   uint64_t external_queries, external_hits[ENGINE_SOURCES];
   uint64_t chunks_stored, chunks_evicted; /* of CPU memory */
+  uint64_t chunks_shared;                 /* that were new in shared storage */
   uint64_t loaded_recomputed; /* tokens computed although they had been loaded: a prompt's last */
 };
 void engine_get_totals(const struct engine *e, struct engine_totals *out);

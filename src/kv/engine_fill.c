@@ -66,7 +66,7 @@ uint32_t engine_fill(struct engine *e, uint32_t blocks, uint64_t *hold_id) {
   f->ids = mem_calloc(blocks, sizeof *f->ids);
   for (; f->n < blocks; f->n++) {
     uint64_t lost;
-    if (!pool_take(&e->pool, &f->ids[f->n], &lost))
+    if (!engine_take_block(e, &f->ids[f->n], &lost))
       continue;
     struct engine_event *event = engine_event_add(e, ENGINE_REMOVED);
     event->parent = lost;

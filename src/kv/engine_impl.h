@@ -4,6 +4,7 @@
 #ifndef KV_ENGINE_IMPL_H
 #define KV_ENGINE_IMPL_H
 
+#include "kv/blocklife.h"
 #include "kv/engine.h"
 #include "kv/pool.h"
 
@@ -51,6 +52,7 @@ struct engine {
   uint64_t last_hold;
   struct engine_fill *fills; /* foreign content: held, or not told of yet */
   uint64_t last_fill;
+  struct blocklife *life;                /* NULL: nobody follows */
   struct tierstore *offload;             /* NULL without */
   uint64_t link_free_ns[ENGINE_SOURCES]; /* until then earlier loads use the path */
   /* What happened since the last step was handed out; `published` says that it was. */
@@ -81,6 +83,8 @@ NODISCARD bool engine_place(struct engine *e, struct engine_request *r, uint32_t
 /* P6 alone: blocks up to `full`, more than are registered, get their names. */
 void engine_register(struct engine *e, struct engine_request *r, uint32_t full);
 
+/* pool_take, told to who follows the blocks. */
+NODISCARD bool engine_take_block(struct engine *e, uint32_t *id, uint64_t *lost);
 /* Gives r's blocks back. */
 void engine_release(struct engine *e, struct engine_request *r);
 /* The memory for blocks, back to the unused. */

@@ -96,6 +96,10 @@ struct engine *engine_new(const struct engine_config *config, struct err *err) {
   return e;
 }
 
+void engine_follow_blocks(struct engine *e, struct blocklife *life) {
+  e->life = life;
+}
+
 void engine_delete(struct engine *e) {
   if (!e)
     return;

@@ -89,13 +89,20 @@ struct engine_event *engine_event_add(struct engine *e, enum engine_event_kind k
   return event;
 }
 
+bool engine_take_block(struct engine *e, uint32_t *id, uint64_t *lost) {
+  bool named = pool_take(&e->pool, id, lost);
+  if (e->life)
+    blocklife_taken(e->life, *id);
+  return named;
+}
+
 /* P5: `need` blocks from the front of the queue, behind those r has. */
 static void take_blocks(struct engine *e, struct engine_request *r, uint32_t need) {
   struct engine_blocks *b = r->blocks;
   assert(need <= b->cap - b->n);
   for (; need; need--) {
     uint64_t lost;
-    if (!pool_take(&e->pool, &b->ids[b->n++], &lost))
+    if (!engine_take_block(e, &b->ids[b->n++], &lost))
       continue;
     /* `hashes` is pointed at `parent` when the step is published: the array may still move. */
     struct engine_event *event = engine_event_add(e, ENGINE_REMOVED);
@@ -158,6 +165,8 @@ bool engine_place(struct engine *e, struct engine_request *r, uint32_t n, uint32
   if (hits) { /* P4 */
     for (uint32_t i = 0; i < hits; i++)
       pool_touch(&e->pool, b->ids[i]);
+    for (uint32_t i = 0; e->life && i < hits; i++)
+      blocklife_touched(e->life, b->ids[i]);
     b->n = b->registered = hits;
   }
   if (need)

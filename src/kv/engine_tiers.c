@@ -201,8 +201,10 @@ void engine_store_chunks(struct engine *e, struct engine_request *r) {
     uint64_t lost;
     if (e->offload)
       put_offload(e, r, b->n_stored);
-    if (shared && b->n_stored < tierstore_capacity(shared))
-      (void)tierstore_put(shared, b->chunks[b->n_stored], &lost);
+    if (shared && b->n_stored < tierstore_capacity(shared)) {
+      bool new = tierstore_put(shared, b->chunks[b->n_stored], &lost) != TIERSTORE_KNOWN;
+      e->totals.chunks_shared += new;
+    }
   }
   touch_chunks(e, b, n);
 }

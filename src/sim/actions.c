@@ -250,7 +250,7 @@ static int do_pressure(struct doing *d, struct err *err) {
     struct engine_totals before, after;
     uint64_t hold = 0;
     engine_get_totals(replica_engine(h->replica), &before);
-    uint32_t n = replica_fill(h->replica, blocks, lasts_s > 0 ? &hold : NULL);
+    uint32_t n = replica_fill(h->replica, blocks, loop_now(h->loop), lasts_s > 0 ? &hold : NULL);
     engine_get_totals(replica_engine(h->replica), &after);
     value_set(taken, h->id, value_int(n));
     value_set(evicted, h->id, value_int((int64_t)(after.removed - before.removed)));

@@ -98,13 +98,14 @@ void meterpage_counter(struct meterpage *w, const char *name, const char *help, 
   meterpage_counters(w, name, help, NULL, NULL, &x, 1);
 }
 
-void meterpage_hist(struct meterpage *w, const struct meter_spec *spec, const struct meter_edges *e,
-                    const struct meter_counts *h) {
-  meterpage_head(w, spec->name, "", "histogram", spec->help);
+/* The samples of one label set. */
+static void put_hist(struct meterpage *w, const char *name, const struct meter_edges *e,
+                     const struct meter_counts *h, const char *labels) {
   uint64_t total = 0;
+  struct buf le;
+  buf_init(&le, BUF_MAX_OWN);
   for (uint32_t i = 0; i <= e->n; i++) {
-    struct buf le;
-    buf_init(&le, BUF_MAX_OWN);
+    buf_reset(&le);
     buf_puts(&le, "le=\"");
     if (i < e->n)
       meterpage_value(&le, e->edges[i]);
@@ -112,13 +113,27 @@ void meterpage_hist(struct meterpage *w, const struct meter_spec *spec, const st
       buf_puts(&le, "+Inf");
     buf_puts(&le, "\",");
     total += h->buckets[i];
-    meterpage_sample(w, spec->name, "_bucket", le.data, "", (double)total);
-    buf_free(&le);
+    meterpage_sample(w, name, "_bucket", le.data, labels, (double)total);
   }
-  meterpage_sample(w, spec->name, "_count", "", "", (double)h->count);
-  meterpage_sample(w, spec->name, "_sum", "", "", h->sum);
+  buf_free(&le);
+  meterpage_sample(w, name, "_count", "", labels, (double)h->count);
+  meterpage_sample(w, name, "_sum", "", labels, h->sum);
+}
+
+void meterpage_hists(struct meterpage *w, const struct meter_spec *spec,
+                     const struct meter_edges *e, const struct meter_counts *const *h,
+                     const char *const *after, size_t n) {
+  meterpage_head(w, spec->name, "", "histogram", spec->help);
+  for (size_t i = 0; i < n; i++)
+    put_hist(w, spec->name, e, h[i], after ? after[i] : "");
   if (w->plain)
     return;
   meterpage_head(w, spec->name, "_created", "gauge", spec->help);
-  meterpage_sample(w, spec->name, "_created", "", "", w->created_s);
+  for (size_t i = 0; i < n; i++)
+    meterpage_sample(w, spec->name, "_created", "", after ? after[i] : "", w->created_s);
+}
+
+void meterpage_hist(struct meterpage *w, const struct meter_spec *spec, const struct meter_edges *e,
+                    const struct meter_counts *h) {
+  meterpage_hists(w, spec, e, &h, NULL, 1);
 }

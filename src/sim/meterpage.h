@@ -35,6 +35,10 @@ void meterpage_counters(struct meterpage *w, const char *name, const char *help,
                         const char *const *before, const char *const *after, const uint64_t *x,
                         size_t n);
 void meterpage_counter(struct meterpage *w, const char *name, const char *help, uint64_t x);
+/* A histogram with one label set per entry of `after`, as above; NULL: one, of none. */
+void meterpage_hists(struct meterpage *w, const struct meter_spec *spec,
+                     const struct meter_edges *e, const struct meter_counts *const *h,
+                     const char *const *after, size_t n);
 void meterpage_hist(struct meterpage *w, const struct meter_spec *spec, const struct meter_edges *e,
                     const struct meter_counts *h);
 

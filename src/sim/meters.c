@@ -20,6 +20,9 @@ static const double iteration_edges[] = {1,   8,    16,   32,   64,   128,  256,
 
 static const double n_edges[] = {1, 2, 5, 10, 20};
 
+static const double block_edges[] = {.001, .002, .005, .01, .02, .05, .1,  .2,  .5,   1,   2,
+                                     5,    10,   20,   30,  60,  120, 300, 600, 1200, 1800};
+
 #define EDGES(a) a, ARRAY_LEN(a)
 
 static const struct meter_spec hist_specs[METER_HISTS] = {
@@ -52,6 +55,14 @@ static const struct meter_spec hist_specs[METER_HISTS] = {
     [METER_PREFILL_COMPUTED] = {"vllm:request_prefill_kv_computed_tokens",
                                 "Prompt tokens of a request that were not cached.", NULL, 0},
     [METER_PARAMS_N] = {"vllm:request_params_n", "The n of a request.", EDGES(n_edges)},
+    [METER_BLOCK_LIFETIME] = {"vllm:kv_block_lifetime_seconds",
+                              "A KV block's time from its allocation to its eviction, seconds.",
+                              EDGES(block_edges)},
+    [METER_BLOCK_IDLE] = {"vllm:kv_block_idle_before_evict_seconds",
+                          "A KV block's time from its last access to its eviction, seconds.",
+                          EDGES(block_edges)},
+    [METER_BLOCK_GAP] = {"vllm:kv_block_reuse_gap_seconds",
+                         "Time between accesses of a KV block, seconds.", EDGES(block_edges)},
 };
 
 /* 1, 2, 5, 10, 20, 50 … up to `longest`; allocated. */
@@ -107,6 +118,16 @@ void meters_observe(struct meters *m, enum meter_hist which, double value) {
   h->buckets[lo]++;
   h->count++;
   h->sum += value;
+}
+
+void meters_output(struct meters *m, uint64_t now_ns, uint64_t tokens) {
+  m->rate_tokens += tokens;
+  if (!tokens || ++m->rate_steps < METERS_RATE_STEPS)
+    return;
+  if (m->rate_ns && now_ns > m->rate_ns)
+    m->output_rate = (double)m->rate_tokens * 1e9 / (double)(now_ns - m->rate_ns);
+  m->rate_ns = now_ns;
+  m->rate_tokens = m->rate_steps = 0;
 }
 
 /* ---- text ---- */
@@ -218,7 +239,7 @@ void meters_write(const struct meters *m, const struct meters_now *now, struct b
   } else {
     w.lead = "engine=\"0\",";
     put_engine(&w, m, now);
-    for (int i = 0; i < METER_HISTS; i++)
+    for (int i = 0; i < (now->blocks ? METER_HISTS : METER_BLOCK_LIFETIME); i++)
       meterpage_hist(&w, &hist_specs[i], &m->edges[i], &m->hists[i]);
   }
   meterpage_free(&w);

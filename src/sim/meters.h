@@ -26,6 +26,9 @@ enum meter_hist {
   METER_MAX_GENERATION,   /* of the longest choice of a request */
   METER_PREFILL_COMPUTED, /* prompt tokens that were not cached */
   METER_PARAMS_N,
+  METER_BLOCK_LIFETIME, /* the last three: of KV blocks, kv/blocklife.h */
+  METER_BLOCK_IDLE,
+  METER_BLOCK_GAP,
   METER_HISTS
 };
 
@@ -64,7 +67,14 @@ struct meters {
   struct meter_counts hists[METER_HISTS];
   double *length_edges; /* the 1-2-5 series up to max_model_len */
   uint64_t prompt_tokens, generation_tokens, cached_tokens;
-  uint64_t external_tokens; /* of the cached ones: loaded from behind the pool */
+  uint64_t external_tokens;             /* of the cached ones: loaded from behind the pool */
+  uint64_t host_tokens, storage_tokens; /* of those: from CPU memory, from shared storage */
+  uint64_t retracted_tokens;            /* prompts of preempted requests */
+  double batch_hit_rate; /* of the last step with a new prompt: cached ÷ all of it */
+  double
+      output_rate; /* output tokens a second, over the last METERS_RATE_STEPS steps that had any */
+  uint64_t rate_ns, rate_tokens; /* since when, and how many since then */
+  uint32_t rate_steps;
   uint64_t finished[METER_FINISHES];
   uint64_t rejected[2]; /* for too many tokens, for too many requests */
   double created_s;     /* wall clock, when the replica started */
@@ -76,6 +86,10 @@ void meters_init(struct meters *m, enum meters_style style, uint32_t max_model_l
 void meters_free(struct meters *m);
 void meters_observe(struct meters *m, enum meter_hist which, double value);
 
+#define METERS_RATE_STEPS 40
+/* A step ended that gave so many output tokens: for output_rate. */
+void meters_output(struct meters *m, uint64_t now_ns, uint64_t tokens);
+
 /* What is not counted here but read off the engine. */
 struct meters_now {
   const char *model;
@@ -84,6 +98,9 @@ struct meters_now {
   double kv_usage;           /* 0..1 */
   uint32_t block_size, num_blocks;
   bool prefix_caching;
+  bool storage;                                    /* there is shared storage behind the pool */
+  uint64_t stored_tokens;                          /* put into shared storage */
+  bool blocks;                                     /* the lives of KV blocks are measured */
   int asleep;                                      /* the level; 0 = awake */
   bool limits;                                     /* admission is limited: rejections are told */
   size_t adapters;                                 /* LoRA; 0: there is no metric of them */

@@ -2,6 +2,7 @@
 #include "sim/replica.h"
 
 #include "base/mem.h"
+#include "kv/blocklife.h"
 
 struct gauges {
   uint32_t running, waiting, loading;
@@ -22,6 +23,7 @@ struct replica {
   struct gauges after;
   struct replica_seq **batch; /* who sampled */
   size_t n_batch, cap_batch;
+  struct blocklife life; /* of blocks; without `blocks`: nobody looks at them */
   struct replica_listener listener;
   bool unpublished; /* events of the step under way */
 };
@@ -44,6 +46,7 @@ void replica_delete(struct replica *r) {
   if (!r)
     return;
   engine_delete(r->engine);
+  blocklife_free(&r->life);
   meters_free(&r->meters);
   mem_free(r->batch);
   mem_free(r);
@@ -72,6 +75,21 @@ void replica_abort(struct replica *r, struct replica_seq *seq) {
   show_gauges(r);
   if (!seq->in_step)
     seq->on_gone(seq);
+}
+
+static void count_block(void *user, const struct blocklife_end *end) {
+  struct replica *r = user;
+  meters_observe(&r->meters, METER_BLOCK_LIFETIME, (double)end->lifetime_ns / 1e9);
+  meters_observe(&r->meters, METER_BLOCK_IDLE, (double)end->idle_ns / 1e9);
+  for (uint32_t i = 0; i < end->n_gaps; i++)
+    meters_observe(&r->meters, METER_BLOCK_GAP, (double)end->gaps_ns[i] / 1e9);
+}
+
+void replica_measure_blocks(struct replica *r, double share, uint64_t seed) {
+  blocklife_init(&r->life, r->config.num_blocks, share, seed);
+  r->life.on_end = count_block;
+  r->life.user = r;
+  engine_follow_blocks(r->engine, &r->life);
 }
 
 void replica_listen(struct replica *r, struct replica_listener listener) {
@@ -113,8 +131,21 @@ static void publish(struct replica *r, uint64_t now_ns) {
   r->unpublished = false;
 }
 
+/* What SGLang's page says of batches. */
+static void count_batch(struct replica *r, const struct engine_step *step) {
+  uint64_t hits = 0;
+  for (size_t i = 0; i < step->n_preempted; i++)
+    r->meters.retracted_tokens += step->preempted[i]->prompt_len;
+  for (size_t i = 0; i < step->n_admitted; i++)
+    hits += step->admitted[i].cached;
+  if (step->n_admitted && hits + step->prefill_tokens)
+    r->meters.batch_hit_rate = (double)hits / (double)(hits + step->prefill_tokens);
+}
+
 static void run_step(struct replica *r, uint64_t now_ns, struct engine_step *step) {
+  r->life.now_ns = now_ns;
   engine_step_run(r->engine, now_ns, step);
+  count_batch(r, step);
   if (!step->n_events || !r->listener.events)
     return;
   r->listener.events(r->listener.user, step->events, step->n_events);
@@ -160,6 +191,8 @@ static void count_first(struct replica *r, const struct replica_seq *seq) {
   r->meters.cached_tokens += cached;
   for (int i = 0; i < ENGINE_SOURCES; i++)
     r->meters.external_tokens += seq->engine.num_loaded[i];
+  r->meters.host_tokens += seq->engine.num_loaded[ENGINE_OFFLOAD];
+  r->meters.storage_tokens += seq->engine.num_loaded[ENGINE_SHARED];
   meters_observe(&r->meters, METER_TTFT, seconds(seq->received_ns, seq->first_ns));
 }
 
@@ -205,14 +238,16 @@ void replica_end(struct replica *r, uint64_t now_ns) {
   r->chained = true;
   r->now = r->after;
   publish(r, now_ns);
-  uint64_t tokens = 0;
+  uint64_t tokens = 0, output = 0;
   for (size_t i = 0; i < r->n_batch; i++) {
     struct replica_seq *seq = r->batch[i];
     if (seq->gone)
       continue;
     bool last = seq->engine.finish == ENGINE_LENGTH;
     tokens += 1 + count_token(r, seq, last, now_ns);
+    output++;
   }
+  meters_output(&r->meters, now_ns, output);
   meters_observe(&r->meters, METER_ITERATION_TOKENS, (double)tokens);
   /* Counted first, handed out after: an on_token may abort others of this batch. */
   for (size_t i = 0; i < r->n_batch; i++) {
@@ -234,7 +269,8 @@ bool replica_release_hold(struct replica *r, uint64_t hold_id) {
   return engine_release_hold(r->engine, hold_id);
 }
 
-uint32_t replica_fill(struct replica *r, uint32_t blocks, uint64_t *hold_id) {
+uint32_t replica_fill(struct replica *r, uint32_t blocks, uint64_t now_ns, uint64_t *hold_id) {
+  r->life.now_ns = now_ns;
   uint32_t n = engine_fill(r->engine, blocks, hold_id);
   show_gauges(r);
   return n;
@@ -280,6 +316,9 @@ void replica_write_metrics(const struct replica *r, const struct replica_state *
   struct engine_totals t;
   engine_get_totals(r->engine, &t);
   struct meters_now now = {.model = state->model,
+                           .blocks = r->life.blocks != NULL,
+                           .storage = r->config.tiers.shared != NULL,
+                           .stored_tokens = t.chunks_shared * r->config.tiers.chunk_tokens,
                            .asleep = state->asleep,
                            .limits = state->limits,
                            .adapters = state->adapters,

@@ -74,8 +74,11 @@ struct replica_listener {
 /* From the beginning, before anything was added; zero: nobody. */
 void replica_listen(struct replica *r, struct replica_listener listener);
 
+/* --kv-cache-metrics: this share of the blocks' lives is measured. From the beginning. */
+void replica_measure_blocks(struct replica *r, double share, uint64_t seed);
+
 /* Foreign content in the cache: engine_fill and engine_release_fill. */
-uint32_t replica_fill(struct replica *r, uint32_t blocks, uint64_t *hold_id);
+uint32_t replica_fill(struct replica *r, uint32_t blocks, uint64_t now_ns, uint64_t *hold_id);
 bool replica_release_fill(struct replica *r, uint64_t hold_id);
 
 /* For /metrics and the admin port. */

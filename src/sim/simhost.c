@@ -85,7 +85,10 @@ static void set_url(struct simhost *h, const char *host) {
 static struct replica *new_replica(const struct simhost *h, const struct engine_config *engine,
                                    struct err *err) {
   double wall_s = (double)((int64_t)loop_now(h->loop) + loop_realtime_offset(h->loop)) / 1e9;
-  return replica_new(engine, h->profile, face_get(h->face)->meters, wall_s, err);
+  struct replica *r = replica_new(engine, h->profile, face_get(h->face)->meters, wall_s, err);
+  if (r && h->flags.block_metrics)
+    replica_measure_blocks(r, h->flags.block_share, h->seed);
+  return r;
 }
 
 /* After the port: a topic may have it. */

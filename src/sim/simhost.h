@@ -39,6 +39,8 @@ struct simhost_flags {
   uint64_t keep_alive_ns;  /* --sse-keep-alive-interval; 0 = the face's own */
   bool request_metrics;    /* --enable-per-request-metrics */
   bool metrics;            /* llama.cpp's --metrics */
+  bool block_metrics;      /* --kv-cache-metrics */
+  double block_share;      /* --kv-cache-metrics-sample */
   /* --max-num-queued-reqs: choices that wait or run; --max-num-queued-tokens: prompt tokens of
    * those without a first token yet; beyond, 503. 0 = no limit. */
   uint32_t max_queued_reqs, max_queued_tokens;

@@ -164,6 +164,45 @@ def test_sglang_s_metrics_and_endpoints(work):
             f.ask("/metrics", None, 404)
 
 
+GAUGES = ("num_running_reqs", "num_queue_reqs", "num_used_tokens", "max_total_num_tokens", "token_usage", "gen_throughput", "cache_hit_rate",
+          "utilization", "num_paused_reqs", "spec_accept_length", "num_prefill_prealloc_queue_reqs", "num_prefill_inflight_queue_reqs",
+          "num_decode_prealloc_queue_reqs", "num_decode_transfer_queue_reqs", "kv_transfer_speed_gb_s", "kv_transfer_latency_ms",
+          "cache_config_info")
+COUNTERS = ("prompt_tokens", "generation_tokens", "num_requests", "num_aborted_requests", "cached_tokens", "realtime_tokens",
+            "num_retracted_requests", "num_retracted_input_tokens")
+HISTOGRAMS = ("time_to_first_token_seconds", "inter_token_latency_seconds", "e2e_request_latency_seconds", "queue_time_seconds",
+              "per_stage_req_latency_seconds")
+
+
+def test_every_metric_of_sglang_s_list(work):
+    tiers = ("--set", "shared_tokens=4096", "--set", "offload_tokens=1024", "--set", "kv_blocks=65", "--set", "max_model_len=1000")
+    prompts = [c * 600 for c in "abcda"]
+    for more in ((), tiers):
+        with fleet(work, "--face", "sglang", *more) as f:
+            for prompt in prompts:
+                f.ask(TEXT, {"prompt": prompt, "max_tokens": 45, "ignore_eos": True})
+            page = f.metrics()
+        want = {**{n: "gauge" for n in GAUGES}, **{n + "_total": "counter" for n in COUNTERS}, **{n: "histogram" for n in HISTOGRAMS}}
+        if more:
+            want.update({"prefetched_tokens_total": "counter", "backuped_tokens_total": "counter"})
+        created = {k.removesuffix("_total") + "_created" for k, t in want.items() if t != "gauge"}
+        eq({k.removeprefix("sglang:"): t for k, t in page.types.items()}, {**want, **{k: "gauge" for k in created}})
+        own = {"model_name": "sim-model", "engine_type": "unified", "tp_rank": "0", "pp_rank": "0"}
+        for name, samples in page.samples.items():
+            eq({k: samples[0][0].get(k) for k in own}, own, name)
+        near(page.edges("sglang:per_stage_req_latency_seconds")[29], 1191.06, 0.01)
+        eq(page.edges("sglang:queue_time_seconds")[:4], [0, .001, .005, .01])
+        eq([page.value("sglang:per_stage_req_latency_seconds_count", stage=s) for s in ("prefill_forward", "decode_loop")], [5, 5])
+        cached = {s: page.value("sglang:cached_tokens_total", cache_source=s) for s in ("device", "host", "storage_file", "total")}
+        if more:  # the fifth prompt is the first: long gone from the pool, and with four others behind it from CPU memory
+            eq(cached, {"device": 0, "host": 0, "storage_file": 512, "total": 512})
+            eq(page.value("sglang:prefetched_tokens_total"), 512)
+            eq(page.value("sglang:backuped_tokens_total"), 4 * 512)
+        else:
+            eq(cached, {"device": 592, "host": 0, "storage_file": 0, "total": 592})
+            near(page.value("sglang:cache_hit_rate"), 592 / 600, 1e-9)
+
+
 def test_llama_cpp_s_metrics(work):
     with fleet(work, "--profile", "instant", "--face", "llamacpp", "--metrics") as f:
         usage = [ask(f, CHAT).json["usage"] for _ in range(3)]

@@ -375,7 +375,48 @@ def test_every_metric_of_the_list(work):
     for name, rows in LABELS.items():
         eq(page.types["vllm:" + name], "counter" if name.endswith("_total") else "gauge", name)
         eq([labels for labels, _ in page.samples["vllm:" + name]], [{**own, **row} for row in rows], name)
-    eq(page.samples["vllm:cache_config_info"][0][1], 1)
+    labels, value = page.samples["vllm:cache_config_info"][0]
+    eq(value, 1)
+    eq({k: labels[k] for k in ("engine", "block_size", "num_gpu_blocks", "enable_prefix_caching", "cache_dtype")},
+       {"engine": "0", "block_size": "16", "num_gpu_blocks": str(f.announce["kv_blocks"] + 1), "enable_prefix_caching": "True",
+        "cache_dtype": "auto"})
+    known = {"vllm:" + n for n in [*EDGES, *LABELS, "cache_config_info"]}
+    created = {"vllm:" + n.removesuffix("_total") + "_created" for n in LABELS if n.endswith("_total")}
+    created |= {f"vllm:{n}_created" for n in EDGES}
+    eq(set(page.types) - known - created, set(), "nothing that the list does not have")
+
+
+BLOCKS = ("kv_block_lifetime_seconds", "kv_block_idle_before_evict_seconds", "kv_block_reuse_gap_seconds")
+
+
+def test_lives_of_blocks(work):
+    """vLLM's --kv-cache-metrics: a block's life ends when another request takes it."""
+    edges = [.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, float("inf")]
+    args = ("--profile", "instant", "--set", "kv_blocks=8", "--set", "max_model_len=128", "--kv-cache-metrics")
+    a, b = "a" * 64, "b" * 120
+    with fleet(work, *args, "--kv-cache-metrics-sample", "1") as f:
+        for prompt in (a, a, a):
+            f.ask("/v1/completions", {"prompt": prompt, "max_tokens": 1})
+            time.sleep(0.03)
+        before = f.metrics()
+        f.ask("/v1/completions", {"prompt": b, "max_tokens": 1})
+        page = f.metrics()
+        for name in BLOCKS:
+            eq(page.types["vllm:" + name], "histogram")
+            eq(page.edges("vllm:" + name), edges)
+        ended = [page.value(f"vllm:{n}_count") - before.value(f"vllm:{n}_count") for n in BLOCKS]
+        # all eight blocks are taken anew, six of them were used before; the three that were hit twice have one gap each
+        eq(ended, [6, 6, 3])
+        gaps, lives = (page.value(f"vllm:{n}_sum") - before.value(f"vllm:{n}_sum") for n in (BLOCKS[2], BLOCKS[0]))
+        assert 0.09 <= gaps < 1, gaps
+        assert lives > gaps, lives
+    for more in ((), ("--kv-cache-metrics-sample", "0")):
+        with fleet(work, *args, *more) as f:
+            for prompt in (a, b, a, b):
+                f.ask("/v1/completions", {"prompt": prompt, "max_tokens": 1})
+            assert f.metrics().value(f"vllm:{BLOCKS[0]}_count") <= (8 if not more else 0)
+    with fleet(work, "--profile", "instant") as f:
+        eq([n for n in f.metrics().types if "kv_block" in n], [])
 
 
 main(globals())

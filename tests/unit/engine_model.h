@@ -189,8 +189,10 @@ static inline void m_put(struct model *m, struct m_tier *t, const struct m_reque
     m_tier_drop(t, 0);
   }
   t->names[t->n++] = name;
-  if (t != &m->offload)
+  if (t != &m->offload) {
+    m->totals.chunks_shared++;
     return;
+  }
   struct m_event *e = m_event(m, ENGINE_STORED, ENGINE_CPU,
                               i ? m_name(m->world, r, true, i * m->c.tiers.chunk_tokens) : -1);
   e->names[e->n++] = name;

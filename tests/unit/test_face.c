@@ -2,6 +2,7 @@
  * pages (meterpage.c, meters_sglang.c). Whole streams: tests/e2e/test_faces.py. */
 #include "check.h"
 
+#include "base/clock.h"
 #include "sim/face.h"
 #include "sim/faceapi.h"
 #include "sim/meterpage.h"
@@ -114,12 +115,21 @@ static void test_sglangs_page(void **state) {
   meters_observe(&m, METER_TTFT, 0.15);
   m.prompt_tokens = 30;
   m.cached_tokens = 20;
-  m.external_tokens = 5;
+  m.external_tokens = m.host_tokens = 5;
+  meters_output(&m, 7 * NS_PER_S, 3); /* the first interval has no beginning */
+  for (int i = 0; i < 2 * METERS_RATE_STEPS - 1; i++)
+    meters_output(&m, 8 * NS_PER_S, i < METERS_RATE_STEPS ? 0 : 2);
+  assert_float_equal(m.output_rate, 0, 0);
+  for (int i = 0; i < METERS_RATE_STEPS; i++)
+    meters_output(&m, 9 * NS_PER_S, 5);
+  assert_float_equal(m.output_rate, 200, 1e-9);
+  now.running = 1;
   buf_init(&b, BUF_MAX_OWN);
   meters_write(&m, &now, &b);
 #define LABELS(more)                                                                               \
   "{engine_type=\"unified\"," more "model_name=\"x\",pp_rank=\"0\",tp_rank=\"0\"} "
   check_has(b.data, "\nsglang:num_used_tokens" LABELS("") "800.0\n");
+  check_has(b.data, "\nsglang:gen_throughput" LABELS("") "200.0\n");
   check_has(b.data, "\nsglang:max_total_num_tokens" LABELS("") "1600.0\n");
   check_has(b.data, "\nsglang:cached_tokens_total" LABELS("cache_source=\"host\",") "5.0\n");
   check_has(b.data, "\nsglang:realtime_tokens_total" LABELS("mode=\"prefill_compute\",") "10.0\n");
