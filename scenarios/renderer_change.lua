@@ -35,15 +35,15 @@ OPENS{% endif %}]]
   return assert(template.load((source:gsub("OPENS", opens))))
 end
 
--- A renderer by hand is a table with `render`, and as good as a template.
+-- A renderer by hand is a table with `render`, which gives the whole text, or `render_more`, which gives
+-- what the messages from `from` on add, and the ending that the next turn replaces.
 local plain = {}
-function plain:render(messages) -- luacheck: no self
+function plain:render_more(messages, from) -- luacheck: no self
   local lines = {}
-  for i, message in ipairs(messages) do
-    lines[i] = message.role:upper() .. ": " .. (message.content or "")
+  for i = from, #messages do
+    lines[#lines + 1] = messages[i].role:upper() .. ": " .. (messages[i].content or "") .. "\n\n"
   end
-  lines[#lines + 1] = "ASSISTANT:"
-  return table.concat(lines, "\n\n")
+  return table.concat(lines), "ASSISTANT:"
 end
 
 local SYSTEM = gen.text { tokens = system, seed = "renderer-change" }

@@ -10,6 +10,7 @@ local prompt = {}
 local OPTIONS = { "kwargs", "now", "tokenizer" }
 
 local loaded = {} -- what --template named, by its name: made once per state
+local made_renderers = 0 -- counted: each has a number of its own
 
 -- A renderer from what --template takes: "harmony", or where a template is.
 local function named(name, now, tokenizer, where)
@@ -86,18 +87,23 @@ function prompt.renderer(conv, r, opts, where)
   end
   local kind = type(r)
   if (kind ~= "table" and kind ~= "userdata")
-      or not (has_method(r, "render_ids") or has_method(r, "render")) then
+      or not (has_method(r, "render_ids") or has_method(r, "render") or has_method(r, "render_more")) then
     core.raise(("%s: a renderer is a template (perigee.template), a perigee.harmony renderer, or a table "
-      .. "with render(self, messages, options); got %s"):format(where, core.shown(r)))
+      .. "with render(self, messages, options) or render_more(self, messages, from, options); got %s"):format(
+      where, core.shown(r)))
   end
   local harmony = kind == "userdata" -- it has a date and a tokenizer of its own
   if harmony and tokenizer then
     core.raise(where .. ": a Harmony renderer takes its tokenizer itself: harmony.renderer { tokenizer = … }")
   end
+  made_renderers = made_renderers + 1
   return {
     object = r,
+    number = made_renderers,
     harmony = harmony and histories.is_harmony(r),
     ids = has_method(r, "render_ids"),
+    whole = has_method(r, "render_ids") or has_method(r, "render"),
+    more = has_method(r, "render_more"),
     parses = has_method(r, "parse"),
     kwargs = opts.kwargs,
     now = harmony and opts.now or not harmony and now or nil,
@@ -119,35 +125,187 @@ local function tools_of(conv)
   return tools and json.decode(tools) or nil
 end
 
+local function options_of(conv, renderer)
+  return {
+    add_generation_prompt = true, for_run = renderer.for_run, kwargs = renderer.kwargs, now = renderer.now,
+    tools = tools_of(conv),
+  }
+end
+
+-- Raises when what a renderer gave is not a text or a list of ids.
+local function check_made(made, message, where, what)
+  if made == nil and message == nil then
+    core.raise(("%s: the renderer%s returned nothing; a text or a list of token ids is expected (is there a "
+      .. "return?)"):format(where, what))
+  elseif made == nil then
+    core.raise(("%s: the renderer%s: %s"):format(where, what, tostring(message)))
+  elseif type(made) ~= "table" and type(made) ~= "string" and not make.is_text(made) then
+    core.raise(("%s: the renderer%s returned a %s; a text or a list of token ids is expected"):format(where,
+      what, type(made)))
+  end
+end
+
+local function render_whole(conv, renderer, where)
+  local r = renderer.object
+  local render = renderer.ids and r.render_ids or r.render
+  local made, message = render(r, messages_of(conv), options_of(conv, renderer))
+  check_made(made, message, where, "")
+  return made
+end
+
 -- A renderer in Lua, or one that gives ids.
 local function update_from_object(conv, renderer, where)
   local from = histories.clock()
-  local r = renderer.object
-  local render = renderer.ids and r.render_ids or r.render
-  local made, message = render(r, messages_of(conv), {
-    add_generation_prompt = true, for_run = renderer.for_run, kwargs = renderer.kwargs, now = renderer.now,
-    tools = tools_of(conv),
-  })
+  local made = render_whole(conv, renderer, where)
   local to = histories.clock()
   local spent = from and to - from
-  if made == nil and message == nil then
-    core.raise(where .. ": the renderer returned nothing; a text or a list of token ids is expected (is "
-      .. "there a return?)")
-  elseif made == nil then
-    core.raise(("%s: the renderer: %s"):format(where, tostring(message)))
-  end
   if type(made) == "table" then
     conv.core:prompt_ids(made, renderer.tokenizer)
     return spent, nil
-  elseif type(made) ~= "string" and not make.is_text(made) then
-    core.raise(("%s: the renderer returned a %s; a text or a list of token ids is expected"):format(where,
-      type(made)))
   end
   local tokenize_ns, why = conv.core:prompt_text(made, renderer.tokenizer)
   if why then
     core.raise(("%s: %s"):format(where, why))
   end
   return spent, tokenize_ns
+end
+
+-- The messages as a list of which only those are decoded that are looked at; it lives as long as the call.
+local function lazy_messages(conv)
+  local n = #conv.core
+  local function at(list, i)
+    if math.type(i) ~= "integer" or i < 1 or i > n then
+      return nil
+    end
+    local message = json.decode(conv.core:message(i), { drop_null = true })
+    rawset(list, i, message)
+    return message
+  end
+  local function following(list, i)
+    i = (i or 0) + 1
+    if i <= n then
+      return i, list[i]
+    end
+  end
+  return setmetatable({}, {
+    __index = at,
+    __len = function() return n end,
+    __pairs = function(list) return following, list, nil end,
+    __newindex = function()
+      core.raise "render_more: the list of messages is read only"
+    end,
+  })
+end
+
+-- The options, of which the tools are decoded when they are looked at.
+local function lazy_options(conv, renderer)
+  return setmetatable({ add_generation_prompt = true, kwargs = renderer.kwargs, now = renderer.now }, {
+    __index = function(options, name)
+      if name == "tools" then
+        local tools = tools_of(conv)
+        rawset(options, "tools", tools)
+        return tools
+      end
+    end,
+  })
+end
+
+-- What a prompt of this renderer depends on beside messages and tools; kwargs that are no JSON are not known
+-- to be as they were.
+local function key_of(renderer)
+  if not renderer.kwargs then
+    return tostring(renderer.number)
+  end
+  local good, text = pcall(json.encode, renderer.kwargs)
+  if not good then
+    made_renderers = made_renderers + 1
+    return tostring(made_renderers)
+  end
+  return renderer.number .. text
+end
+
+local function more(conv, renderer, from, where)
+  local r, n = renderer.object, #conv.core
+  local made, ending, upto = r:render_more(lazy_messages(conv), from, lazy_options(conv, renderer))
+  check_made(made, ending, where, ":render_more")
+  local ids = type(made) == "table"
+  local fits = type(ending) == "string" or make.is_text(ending)
+  if ids then
+    fits = type(ending) == "table"
+  end
+  if ending ~= nil and not fits then
+    core.raise(("%s: the renderer:render_more returned %s as the ending of a %s; both are texts, or both "
+      .. "lists of token ids"):format(where, core.shown(ending), ids and "list of ids" or "text"))
+  end
+  if upto ~= nil and math.type(upto) ~= "integer" then
+    core.raise(("%s: the renderer:render_more returned %s as the last message whose text stays; a whole "
+      .. "number is expected, or nothing"):format(where, core.shown(upto)))
+  end
+  return made, ending, upto or n
+end
+
+-- The name of a renderer, for errors.
+local function name_of(renderer)
+  local r = renderer.object
+  local named_, name = pcall(function() return r.name end)
+  local place = histories.place_of(r.render_more)
+  return named_ and type(name) == "string" and ("'%s' (%s)"):format(name, place) or "at " .. place
+end
+
+local function joined(stays, ending)
+  if type(stays) == "table" then
+    local all = table.move(stays, 1, #stays, 1, {})
+    return table.move(ending or {}, 1, #(ending or {}), #all + 1, all)
+  end
+  return tostring(stays) .. tostring(ending or "")
+end
+
+local function quoted(text)
+  return (("%q"):format(text):gsub("\\\n", "\\n"))
+end
+
+-- Holds what came against the whole prompt.
+local function compare(conv, renderer, made, ending, from, where)
+  local whole, other
+  if renderer.whole then
+    whole, other = render_whole(conv, renderer, where), renderer.ids and "render_ids" or "render"
+  elseif from == 1 then
+    return
+  else
+    local stays, behind = more(conv, renderer, 1, where)
+    whole, other = joined(stays, behind), "render_more of all messages"
+  end
+  if (type(whole) == "table") ~= (type(made) == "table") then
+    core.raise(("%s: the renderer %s: render_more and %s must both give text, or both token ids"):format(
+      where, name_of(renderer), other))
+  end
+  local at, grown, there = conv.core:grow_differs(made, ending, whole, renderer.tokenizer)
+  if at then
+    local ids = type(made) == "table"
+    core.raise(("%s: the renderer %s: with what render_more gave for the messages from %d on, the prompt "
+      .. "differs from that of %s at %s %d: it has %s, the whole has %s. What render_more says stays must "
+      .. "not depend on messages that come later"):format(where, name_of(renderer), from, other,
+      ids and "token" or "byte", at, ids and grown or quoted(grown), ids and there or quoted(there)))
+  end
+end
+
+-- A renderer in Lua that gives what the messages from some one on add.
+local function update_from_more(conv, renderer, where)
+  local t0 = histories.clock()
+  local from, check = conv.core:grow_from(key_of(renderer))
+  if not from then
+    return t0 and 0, conv.tokenize_ns and 0
+  end
+  local made, ending, upto = more(conv, renderer, from, where)
+  if check then
+    compare(conv, renderer, made, ending, from, where)
+  end
+  local t1 = histories.clock()
+  local tokenize_ns, why = conv.core:grow(made, ending, upto, renderer.tokenizer)
+  if why then
+    core.raise(("%s: the renderer:render_more: %s"):format(where, why))
+  end
+  return t0 and t1 - t0, tokenize_ns
 end
 
 -- Harmony, of which what is new is rendered (text/harmony_grown.h).
@@ -165,6 +323,9 @@ end
 function prompt.update(conv, renderer, where)
   if renderer.harmony then
     return update_from_harmony(conv, renderer, where)
+  end
+  if renderer.more then
+    return update_from_more(conv, renderer, where)
   end
   if renderer.object then
     return update_from_object(conv, renderer, where)

@@ -496,6 +496,9 @@ static MAY_RAISE struct conv *push_conv(lua_State *L) {
       {"count", conv_count},
       {"edit", conv_edit},
       {"fork", conv_fork},
+      {"grow", conv_grow},
+      {"grow_differs", conv_grow_differs},
+      {"grow_from", conv_grow_from},
       {"harmony", conv_harmony},
       {"hashes", conv_hashes},
       {"live", conv_live},
@@ -522,7 +525,8 @@ static MAY_RAISE struct conv *push_conv(lua_State *L) {
 int luaopen_perigee_chat_core(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"clock", conv_clock}, {"is_harmony", conv_is_harmony}, {"is_template", conv_is_template},
-      {"new", conv_new},     {"run_reads", conv_run_reads},   {NULL, NULL}};
+      {"new", conv_new},     {"place_of", conv_place_of},     {"run_reads", conv_run_reads},
+      {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

@@ -1,4 +1,6 @@
-/* conv.h: a conversation's history from the inside: what conv.c and convprompt.c share. */
+/* conv.h: a conversation's history from the inside: what conv.c, convprompt.c and convgrown.c
+ * share.
+ */
 #ifndef BIND_CONV_H
 #define BIND_CONV_H
 
@@ -7,7 +9,7 @@
 #include "base/blob.h"
 #include "kv/blockhash_chain.h"
 #include "text/harmony_grown.h"
-#include "text/promptids.h"
+#include "text/promptsteps.h"
 #include "text/template.h"
 #include "text/value.h"
 
@@ -71,7 +73,9 @@ struct conv {
   uint64_t made_by;      /* the hash of the tokenizer whose ids are in `prompt` */
   struct conv_memo memo; /* of the rendering that `prompt` is from */
   struct harmony_grown harmony;
-  size_t harmony_same; /* leading messages that are as they were for it */
+  size_t harmony_same;      /* leading messages that are as they were for it */
+  struct promptsteps steps; /* of a renderer in Lua (convgrown.c) … */
+  uint64_t steps_changes;   /* … and `changes` when its call began */
   bool has_sent;
   struct conv_hashing hashing;
 };
@@ -86,9 +90,26 @@ static inline void conv_changed(struct conv *c, size_t i) {
   c->changes++;
   c->list.n = i < c->list.n ? i : c->list.n;
   c->harmony_same = i < c->harmony_same ? i : c->harmony_same;
+  c->steps.same = i < c->steps.same ? i : c->steps.same;
 }
 void conv_prompt_fork(const struct conv *c, struct conv *fork);
 
+/* ---- of convprompt.c, for convgrown.c ---- */
+/* The memory of sections for the tokenizer at `index` (a perigee.tokenizer; nil: the run's); the
+ * conversation's prompt, at stack index 1, begins anew when it was made by another. */
+MAY_RAISE struct promptids_memo *conv_sections(lua_State *L, int index);
+/* A renderer's list of token ids, checked against the tokenizer (or the run's): pushes a userdata
+ * that holds *out of them. `before` are in front of it, for errors. */
+MAY_RAISE uint32_t *conv_check_ids(lua_State *L, int index, int tokenizer, size_t before,
+                                   size_t *out);
+/* The prompt is another, not made by a template. */
+void conv_prompt_changed(struct conv *c);
+/* The time for the row's costs; 0 where there is no run. */
+uint64_t conv_now_ns(lua_State *L);
+
+/* Methods of convgrown.c. */
+MAY_RAISE int conv_grow(lua_State *L), conv_grow_differs(lua_State *L),
+    conv_grow_from(lua_State *L), conv_place_of(lua_State *L);
 /* Methods of convprompt.c. */
 MAY_RAISE int conv_clock(lua_State *L), conv_hashes(lua_State *L), conv_is_template(lua_State *L),
     conv_harmony(lua_State *L), conv_is_harmony(lua_State *L), conv_prompt_body(lua_State *L),

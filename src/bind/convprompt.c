@@ -117,6 +117,7 @@ void conv_prompt_free(struct conv *c) {
   mem_free(c->list.ids);
   memo_forget(&c->memo);
   harmony_grown_free(&c->harmony);
+  promptsteps_free(&c->steps);
   promptids_free(&c->prompt);
   free_hashing(&c->hashing);
 }
@@ -125,6 +126,7 @@ void conv_prompt_fork(const struct conv *c, struct conv *f) {
   promptids_fork(&c->prompt, &f->prompt);
   harmony_grown_fork(&c->harmony, &f->harmony);
   f->harmony_same = c->harmony_same;
+  promptsteps_fork(&c->steps, &f->steps);
   f->memo = (struct conv_memo){.memo = template_memo_ref(c->memo.memo), .changes = c->memo.changes};
   if (f->memo.memo)
     memo_used(c->memo.all, &f->memo);
@@ -213,8 +215,11 @@ static MAY_RAISE struct promptids_memo *memo_of(lua_State *L, struct conv *c, in
   return h->memo;
 }
 
-/* The time for the row's costs; 0 where there is no run. */
-static uint64_t now_ns(lua_State *L) {
+struct promptids_memo *conv_sections(lua_State *L, int index) {
+  return memo_of(L, conv_check(L, 1), index);
+}
+
+uint64_t conv_now_ns(lua_State *L) {
   const struct state *s = state_of(L);
   return s && s->options.loop ? loop_refresh(s->options.loop) : 0;
 }
@@ -235,6 +240,11 @@ static int push_failure(lua_State *L, const struct err *err) {
 static void touched(struct conv *c) {
   if (c->prompt.kept < c->hashing.stable)
     c->hashing.stable = c->prompt.kept;
+}
+
+void conv_prompt_changed(struct conv *c) {
+  memo_forget(&c->memo);
+  touched(c);
 }
 
 /* ---- rendering ---- */
@@ -346,21 +356,21 @@ int conv_render(lua_State *L) {
   struct promptids_memo *memo = memo_of(L, c, 5);
   struct conv_memos *h = memos_of(L);
   struct buf *tail = bind_scratch_buf(L);
-  uint64_t t0 = now_ns(L);
+  uint64_t t0 = conv_now_ns(L);
   bind_template_watch(L, &options);
   int rc = render(h, c, tpl, kwargs, &options, tail, &common, &err);
   if (rc == ERR_LIMIT)
     state_check_time(L);
   if (rc)
     return push_failure(L, &err);
-  uint64_t t1 = now_ns(L);
+  uint64_t t1 = conv_now_ns(L);
   if (promptids_set_tail(&c->prompt, memo, common, tail->len ? tail->data : "", tail->len, &err)) {
     memo_forget(&c->memo); /* its text is not the prompt's */
     return push_failure(L, &err);
   }
   touched(c);
   push_spent(L, t0, t1);
-  push_spent(L, t1, now_ns(L));
+  push_spent(L, t1, conv_now_ns(L));
   return 2;
 }
 
@@ -388,17 +398,17 @@ int conv_harmony(lua_State *L) {
   struct harmony_memo *memo = bind_harmony_memo(L, 2, for_run, &err);
   if (!memo)
     return push_failure(L, &err);
-  uint64_t t0 = now_ns(L);
+  uint64_t t0 = conv_now_ns(L);
   if (harmony_grown_render(&c->harmony, &c->prompt, memo, &h, &err))
     return push_failure(L, &err);
-  uint64_t t1 = now_ns(L);
+  uint64_t t1 = conv_now_ns(L);
   if (harmony_grown_tokenize(&c->harmony, &c->prompt, memo, &h, &err))
     return push_failure(L, &err);
   memo_forget(&c->memo);
   c->harmony_same = c->n;
   touched(c);
   push_spent(L, t0, t1);
-  push_spent(L, t1, now_ns(L));
+  push_spent(L, t1, conv_now_ns(L));
   return 2;
 }
 
@@ -415,39 +425,45 @@ int conv_prompt_text(lua_State *L) {
   lua_settop(L, 3);
   const struct blob *text = bind_text_blob(L, bind_check_text_node(L, 2, "the renderer's text"));
   struct promptids_memo *memo = memo_of(L, c, 3);
-  uint64_t t0 = now_ns(L);
+  uint64_t t0 = conv_now_ns(L);
   memo_forget(&c->memo);
   if (promptids_set_text(&c->prompt, memo, text->data, text->len, &err))
     return push_failure(L, &err);
   touched(c);
-  push_spent(L, t0, now_ns(L));
+  push_spent(L, t0, conv_now_ns(L));
   return 1;
+}
+
+uint32_t *conv_check_ids(lua_State *L, int index, int tokenizer, size_t before, size_t *out) {
+  luaL_checktype(L, index, LUA_TTABLE);
+  struct tokens_encoder *e = bind_test_tokenizer(L, tokenizer);
+  e = e ? e : bind_gen_tokens(L).encoder;
+  size_t n = (size_t)luaL_len(L, index);
+  uint32_t *ids = lua_newuserdatauv(L, (n ? n : 1) * sizeof *ids, 0);
+  for (size_t i = 0; i < n; i++) {
+    int whole = 0, number = (int)(before + i + 1);
+    lua_geti(L, index, (lua_Integer)i + 1);
+    lua_Integer id = lua_type(L, -1) == LUA_TNUMBER ? lua_tointegerx(L, -1, &whole) : 0;
+    if (!whole || id < 0 || id > UINT32_MAX)
+      bind_raise(L, "the renderer's token %d is %s, not a token id", number, bind_shown(L, -1));
+    if (e && id >= e->tokens->vocab_size)
+      bind_raise(L, "the renderer's token %d is %d, and tokenizer %s has ids below %d", number,
+                 (int)id, e->tokens->name, (int)e->tokens->vocab_size);
+    ids[i] = (uint32_t)id;
+    lua_pop(L, 1);
+  }
+  *out = n;
+  return ids;
 }
 
 /* conv:prompt_ids(list, tokenizer or nil): what a renderer made, in ids of that or the run's */
 int conv_prompt_ids(lua_State *L) {
   struct conv *c = conv_check(L, 1);
-  luaL_checktype(L, 2, LUA_TTABLE);
+  size_t n;
   lua_settop(L, 3);
-  struct tokens_encoder *e = bind_test_tokenizer(L, 3);
-  e = e ? e : bind_gen_tokens(L).encoder;
-  size_t n = (size_t)luaL_len(L, 2);
-  uint32_t *ids = lua_newuserdatauv(L, (n ? n : 1) * sizeof *ids, 0);
-  for (size_t i = 0; i < n; i++) {
-    int whole = 0;
-    lua_geti(L, 2, (lua_Integer)i + 1);
-    lua_Integer id = lua_type(L, -1) == LUA_TNUMBER ? lua_tointegerx(L, -1, &whole) : 0;
-    if (!whole || id < 0 || id > UINT32_MAX)
-      bind_raise(L, "the renderer's token %d is %s, not a token id", (int)i + 1, bind_shown(L, -1));
-    if (e && id >= e->tokens->vocab_size)
-      bind_raise(L, "the renderer's token %d is %d, and tokenizer %s has ids below %d", (int)i + 1,
-                 (int)id, e->tokens->name, (int)e->tokens->vocab_size);
-    ids[i] = (uint32_t)id;
-    lua_pop(L, 1);
-  }
-  memo_forget(&c->memo);
+  const uint32_t *ids = conv_check_ids(L, 2, 3, 0, &n);
   promptids_set_ids(&c->prompt, ids, n);
-  touched(c);
+  conv_prompt_changed(c);
   return 0;
 }
 
@@ -528,7 +544,7 @@ int conv_hashes(lua_State *L) {
   struct conv_hashing *h = &c->hashing;
   struct err err;
   lua_settop(L, 2);
-  uint64_t t0 = now_ns(L);
+  uint64_t t0 = conv_now_ns(L);
   const char *scheme = bind_check_scheme(L, 2, &options);
   open_chain(L, c, scheme, options);
   const uint32_t *ids = promptids_ids(&c->prompt);
@@ -544,13 +560,13 @@ int conv_hashes(lua_State *L) {
   struct blockhash_chain *chain = bind_push_hashes(L, h->chain);
   if (c->prompt.n > h->n && blockhash_chain_add(chain, ids + h->n, c->prompt.n - h->n, &err))
     return push_failure(L, &err);
-  push_spent(L, t0, now_ns(L));
+  push_spent(L, t0, conv_now_ns(L));
   return 2;
 }
 
 /* clock() -> ns; nil without a run */
 int conv_clock(lua_State *L) {
-  uint64_t now = now_ns(L);
+  uint64_t now = conv_now_ns(L);
   if (!now)
     return 0;
   lua_pushinteger(L, (lua_Integer)now);

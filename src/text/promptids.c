@@ -143,11 +143,12 @@ static size_t safe_marks(const struct promptids *p, size_t common, size_t reach)
   return lo;
 }
 
-static size_t common_bytes(const struct promptids *p, const char *text, size_t len) {
-  size_t most = p->len < len ? p->len : len, at = 0;
+/* How many bytes of the text are there already behind the first `keep`. */
+static size_t common_bytes(const struct promptids *p, size_t keep, const char *text, size_t len) {
+  size_t most = p->len - keep < len ? p->len - keep : len, at = 0;
   if (!most)
     return 0;
-  const char *old = p->text->data;
+  const char *old = p->text->data + keep;
   for (size_t step = 4096; at + step <= most && memcmp(old + at, text + at, step) == 0;)
     at += step;
   while (at < most && old[at] == text[at])
@@ -243,13 +244,15 @@ static void keep_parts(struct promptids *p, size_t kept) {
 }
 
 static void commit(struct promptids *p, size_t kept, const uint32_t *ids, size_t n) {
+  size_t before = p->n;
   size_t same = p->ids ? trunk_same(p->ids, p->n, kept, ids, n) : 0;
   p->kept = kept + same;
   put_aside(p, p->kept);
   trunk_change(&p->ids, sizeof *ids, p->kept, n > same ? ids + same : NULL, n - same);
   keep_parts(p, p->kept);
   p->n = kept + n;
-  p->firm = p->firm < p->kept ? p->firm : p->kept;
+  if (p->kept != before || p->n != before)
+    p->firm = p->kept;
   p->changes++;
 }
 
@@ -316,10 +319,16 @@ int promptids_set_tail(struct promptids *p, struct promptids_memo *m, size_t com
   return rc;
 }
 
+int promptids_set_from(struct promptids *p, struct promptids_memo *m, size_t keep, const char *text,
+                       size_t len, struct err *err) {
+  assert(keep <= p->len);
+  size_t common = common_bytes(p, keep, text, len);
+  return promptids_set_tail(p, m, keep + common, text + common, len - common, err);
+}
+
 int promptids_set_text(struct promptids *p, struct promptids_memo *m, const char *text, size_t len,
                        struct err *err) {
-  size_t common = common_bytes(p, text, len);
-  return promptids_set_tail(p, m, common, text + common, len - common, err);
+  return promptids_set_from(p, m, 0, text, len, err);
 }
 
 const char *promptids_text(const struct promptids *p) {
@@ -335,11 +344,8 @@ void promptids_set_ids(struct promptids *p, const uint32_t *ids, size_t n) {
 }
 
 void promptids_set_behind(struct promptids *p, size_t keep, const uint32_t *ids, size_t n) {
-  size_t before = p->n;
-  assert(keep <= before);
+  assert(keep <= p->n);
   commit(p, keep, ids, n);
-  if (p->kept != before || p->n != before)
-    p->firm = p->kept;
   trunk_change(&p->marks, sizeof(struct mark), 0, NULL, 0);
   trunk_change(&p->text, 1, 0, NULL, 0);
   p->n_marks = p->len = 0;
@@ -352,9 +358,7 @@ const uint32_t *promptids_ids(const struct promptids *p) {
 }
 
 size_t promptids_firm(const struct promptids *p, size_t loose) {
-  if (!p->len)
-    return p->firm;
-  return p->n_marks > loose ? marks_of(p)[p->n_marks - 1 - loose].n : 0;
+  return p->n_marks > loose ? marks_of(p)[p->n_marks - 1 - loose].n : p->firm;
 }
 
 void promptids_write(struct promptids *p) {

@@ -37,7 +37,7 @@ struct promptids {
   struct promptids_trunk *ids, *text, *marks; /* NULL: empty */
   size_t n, len, n_marks;
   size_t kept;      /* ids that the last change left as they were */
-  size_t firm;      /* of ids without a text: the same, of the last change that changed some */
+  size_t firm;      /* the same, of the last change that changed some */
   uint64_t changes; /* counted: who keeps something of the ids sees whether they are still those */
   struct promptids_sent sent;
   struct promptids_part *parts;
@@ -56,6 +56,10 @@ NODISCARD int promptids_set_text(struct promptids *p, struct promptids_memo *m, 
  * bytes stay, which end where a character does, and `tail` comes behind them. */
 NODISCARD int promptids_set_tail(struct promptids *p, struct promptids_memo *m, size_t common,
                                  const char *tail, size_t len, struct err *err);
+/* The same where the first `keep` bytes are known to stay, and the text behind them may begin as it
+ * does now: what both have in common is found. */
+NODISCARD int promptids_set_from(struct promptids *p, struct promptids_memo *m, size_t keep,
+                                 const char *text, size_t len, struct err *err);
 /* The prompt becomes these ids, of no known text. */
 void promptids_set_ids(struct promptids *p, const uint32_t *ids, size_t n);
 /* The same where the first `keep` are known to be those that are there: n more follow. */
@@ -70,7 +74,7 @@ void promptids_send(struct promptids *p);
 /* … and this many of the leading ones are still there. 0 when none went out. */
 size_t promptids_survived(const struct promptids *p);
 /* How many ids come before the last `loose` special tokens: what the next turn hardly changes. Of
- * ids without a text: those that the last change left. */
+ * ids without a text, and texts with fewer special tokens: those that the last change left. */
 size_t promptids_firm(const struct promptids *p, size_t loose);
 /* Writes the ids in JSON into p->parts, which hold those that have not changed already. */
 void promptids_write(struct promptids *p);

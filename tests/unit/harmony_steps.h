@@ -24,6 +24,28 @@ struct chat {
   struct promptids prompt;
 };
 
+/* Where choices come from: a generator, or bytes while there are some. */
+struct steps_source {
+  struct rng rng;
+  const uint8_t *data; /* NULL: the generator */
+  size_t size;
+};
+
+static inline struct steps_source steps_seeded(uint64_t seed) {
+  struct steps_source s = {.data = NULL};
+  rng_init(&s.rng, seed, 0);
+  return s;
+}
+
+static inline int64_t steps_int(struct steps_source *s, int64_t lo, int64_t hi) {
+  if (!s->data)
+    return rng_int(&s->rng, lo, hi);
+  if (!s->size)
+    return lo;
+  s->size--;
+  return lo + *s->data++ % (hi - lo + 1);
+}
+
 static inline void steps_require(bool ok, const char *what) {
   if (ok)
     return;
@@ -152,12 +174,12 @@ static inline void steps_put(struct chat *c, size_t i, const char *json) {
   buf_free(&b);
 }
 
-static inline const char *steps_any(struct rng *r, const char *const *list, int64_t n) {
-  return list[rng_int(r, 0, n - 1)];
+static inline const char *steps_any(struct steps_source *r, const char *const *list, int64_t n) {
+  return list[steps_int(r, 0, n - 1)];
 }
 
 /* A message of any kind into `json`; most of them make sense. */
-static inline void steps_draw(struct rng *r, bool first, char *json, size_t size) {
+static inline void steps_draw(struct steps_source *r, bool first, char *json, size_t size) {
   static const char *const texts[] = {"\"\"",
                                       "\"an\"",
                                       "\"x an\\nan\"",
@@ -169,7 +191,7 @@ static inline void steps_draw(struct rng *r, bool first, char *json, size_t size
   static const char *const why[] = {"", ",\"reasoning\":\"hm an\"", ",\"reasoning_content\":\"so\"",
                                     ",\"reasoning\":\"\""};
   const char *text = steps_any(r, texts, 6), *id = steps_any(r, ids, 3);
-  int64_t kind = rng_int(r, 0, 39);
+  int64_t kind = steps_int(r, 0, 39);
   if (first ? kind < 20 : kind < 2)
     snprintf(json, size, "{\"role\":\"%s\",\"content\":%s}", kind & 1 ? "system" : "developer",
              text);
@@ -186,11 +208,11 @@ static inline void steps_draw(struct rng *r, bool first, char *json, size_t size
     snprintf(json, size, "{\"role\":\"tool\",\"tool_call_id\":\"%s\",\"content\":%s%s}", id, text,
              kind < 36 ? ",\"name\":\"own\"" : "");
   else
-    snprintf(json, size, "{\"role\":\"%s\",\"content\":7}", rng_int(r, 0, 1) ? "user" : "no");
+    snprintf(json, size, "{\"role\":\"%s\",\"content\":7}", steps_int(r, 0, 1) ? "user" : "no");
 }
 
 /* What is not a message: tools, options, somebody else's prompt. */
-static inline void steps_rest(struct chat *c, struct rng *r) {
+static inline void steps_rest(struct chat *c, struct steps_source *r) {
   static const char *const tools[] = {
       ": []", ": [{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"F.\"}}]",
       ": "
@@ -200,13 +222,13 @@ static inline void steps_rest(struct chat *c, struct rng *r) {
   static const char *const dates[] = {NULL, "2026-08-01", "2026-08-02"};
   static const char *const efforts[] = {NULL, "low", "high", "much"};
   static const uint32_t others[] = {1, 2, 3};
-  switch (rng_int(r, 0, 5)) {
+  switch (steps_int(r, 0, 5)) {
   case 0:
     blob_unref(c->tools);
     c->tools = NULL;
     break;
   case 1: {
-    const char *text = tools[rng_int(r, 0, rng_int(r, 0, 5) ? 2 : 3)];
+    const char *text = tools[steps_int(r, 0, steps_int(r, 0, 5) ? 2 : 3)];
     blob_unref(c->tools);
     c->tools = blob_new(text, strlen(text));
     break;
@@ -215,31 +237,31 @@ static inline void steps_rest(struct chat *c, struct rng *r) {
     c->options.date = steps_any(r, dates, 3);
     break;
   case 3:
-    c->options.reasoning_effort = steps_any(r, efforts, rng_int(r, 0, 5) ? 3 : 4);
+    c->options.reasoning_effort = steps_any(r, efforts, steps_int(r, 0, 5) ? 3 : 4);
     break;
   case 4:
-    c->options.call_content_type = rng_int(r, 0, 1) ? "<|constrain|>json" : NULL;
+    c->options.call_content_type = steps_int(r, 0, 1) ? "<|constrain|>json" : NULL;
     break;
   default:
-    promptids_set_ids(&c->prompt, others, (size_t)rng_int(r, 0, 3));
+    promptids_set_ids(&c->prompt, others, (size_t)steps_int(r, 0, 3));
   }
 }
 
-static inline void steps_change(struct chat *c, struct rng *r) {
+static inline void steps_change(struct chat *c, struct steps_source *r) {
   char json[400];
-  int64_t what = rng_int(r, 0, 19);
+  int64_t what = steps_int(r, 0, 19);
   if (what == 0) {
     steps_rest(c, r);
   } else if (what == 1) {
-    steps_cut(c, (size_t)rng_int(r, 0, (int64_t)c->n));
+    steps_cut(c, (size_t)steps_int(r, 0, (int64_t)c->n));
   } else if (what == 2 && c->n) {
-    size_t i = (size_t)rng_int(r, 0, (int64_t)c->n - 1);
+    size_t i = (size_t)steps_int(r, 0, (int64_t)c->n - 1);
     steps_draw(r, i == 0, json, sizeof json);
     steps_put(c, i, json);
   } else {
     if (c->n == MOST_MESSAGES)
-      steps_cut(c, (size_t)rng_int(r, 0, MOST_MESSAGES - 1));
-    for (int64_t n = rng_int(r, 1, 3); n > 0 && c->n < MOST_MESSAGES; n--) {
+      steps_cut(c, (size_t)steps_int(r, 0, MOST_MESSAGES - 1));
+    for (int64_t n = steps_int(r, 1, 3); n > 0 && c->n < MOST_MESSAGES; n--) {
       steps_draw(r, c->n == 0, json, sizeof json);
       steps_put(c, c->n, json);
     }
@@ -264,22 +286,21 @@ static inline void steps_fork(const struct chat *c, struct chat *out) {
   promptids_fork(&c->prompt, &out->prompt);
 }
 
-/* Returns how many of the prompts could be made. */
-static inline int steps_random(const struct tokens *t, uint64_t seed, int steps, size_t memo) {
+/* At most so many steps, fewer where bytes end. Returns how many of the prompts could be made. */
+static inline int steps_random(const struct tokens *t, struct steps_source r, int steps,
+                               size_t memo) {
   struct tokens_encoder *e = tokens_encoder_new(t);
   struct harmony_memo *m = harmony_memo_new(e, memo);
   struct chat chats[CHATS] = {{.n = 0}};
-  struct rng r;
   int made = 0;
-  rng_init(&r, seed, 0);
-  for (int i = 0; i < steps; i++) {
-    struct chat *c = &chats[rng_int(&r, 0, CHATS - 1)], *o = &chats[rng_int(&r, 0, CHATS - 1)];
-    if (c != o && rng_int(&r, 0, 19) == 0)
+  for (int i = 0; i < steps && (!r.data || r.size); i++) {
+    struct chat *c = &chats[steps_int(&r, 0, CHATS - 1)], *o = &chats[steps_int(&r, 0, CHATS - 1)];
+    if (c != o && steps_int(&r, 0, 19) == 0)
       steps_fork(o, c);
     steps_change(c, &r);
     bool good = steps_check(c, m, e);
     made += good;
-    if (!good && rng_int(&r, 0, 1)) /* a chat that is refused would stay so */
+    if (!good && steps_int(&r, 0, 1)) /* a chat that is refused would stay so */
       steps_cut(c, c->same < c->n ? c->same : c->n / 2);
   }
   for (size_t i = 0; i < CHATS; i++)

@@ -7,8 +7,9 @@ static void random_chats(void **state) {
   (void)state;
   const struct tokens *t = steps_tokenizer(true);
   int steps = CHECK_SANITIZED ? 4000 : 40000;
-  assert_true(steps_random(t, 1, steps, (size_t)1 << 20) > steps / 3);
-  assert_true(steps_random(t, 2, steps / 4, 2000) > steps / 12); /* the memo forgets */
+  assert_true(steps_random(t, steps_seeded(1), steps, (size_t)1 << 20) > steps / 3);
+  assert_true(steps_random(t, steps_seeded(2), steps / 4, 2000) >
+              steps / 12); /* the memo forgets */
   tokens_close(t);
 }
 
@@ -16,7 +17,7 @@ static void random_chats(void **state) {
 static void a_token_is_missing(void **state) {
   (void)state;
   const struct tokens *t = steps_tokenizer(false);
-  assert_true(steps_random(t, 3, 2000, (size_t)1 << 20) > 100);
+  assert_true(steps_random(t, steps_seeded(3), 2000, (size_t)1 << 20) > 100);
   tokens_close(t);
 }
 
@@ -30,7 +31,7 @@ static void gpt_oss(void **state) {
     skip();
   const struct tokens_load_options options = {.family = model.family};
   check_ok(tokens_load(path, &options, &t, &err), &err);
-  assert_true(steps_random(t, 4, 10000, (size_t)1 << 20) > 3000);
+  assert_true(steps_random(t, steps_seeded(4), 10000, (size_t)1 << 20) > 3000);
   tokens_close(t);
 }
 

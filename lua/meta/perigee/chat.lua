@@ -120,8 +120,30 @@ function Conversation:truncate(n) end
 ---@return perigee.Conversation self
 function Conversation:set_tools(tools) end
 
---- Who makes the prompt's text, written by hand: a table with this method gives a text, or a list of token
---- ids. Its bytes should depend on the arguments alone.
+--- Who makes the prompt's text, written by hand: a table with `render`, which gives the whole text (or list of
+--- token ids) of all messages each time, or with `render_more`, which gives what is new; one of them is enough.
+--- The bytes must depend on the arguments alone: a renderer whose fields changed is set anew.
+---
+--- `render_more(self, messages, from, opts)` gives the text of the messages from number `from` on that stays, and
+--- the ending that the next call replaces, such as the beginning of the answer; both may be lists of token ids.
+--- From 1 on it is the whole. `messages` is a list of all of them that decodes those that are looked at (`#`,
+--- `ipairs`, `pairs` and indexing work; `next` does not); `opts.tools` is decoded when it is read. What stays
+--- must not change with messages that come later; where the last ones are written otherwise, a third value says
+--- up to which message the text stays, and the rest belongs to the ending:
+---
+---     function renderer:render_more(messages, from)
+---       local parts = {}
+---       for i = from, #messages do
+---         parts[#parts + 1] = ("<%s>%s"):format(messages[i].role, messages[i].content or "")
+---       end
+---       return table.concat(parts), "<assistant>"
+---     end
+---
+--- An edit, a cut or a fork goes back to the last call whose messages are as they were; other tools or kwargs,
+--- or another renderer in between, begin with 1. A conversation's first four calls, the first two that go back,
+--- and one each time it has twice as many messages are held against the whole (`render` where there is one,
+--- else `render_more` from 1): a difference raises, with the renderer's `name` or line and the first differing
+--- byte. Those calls cost as much as the whole (`render_ns`).
 ---
 --- `messages` are those of a chat request, as the conversation has them: `role`; `content`, a text, nil where an
 --- answer is a tool call alone; `tool_calls`, each `{ id=, type="function", ["function"]={ name=, arguments= } }`
@@ -130,7 +152,9 @@ function Conversation:set_tools(tools) end
 --- parameters= } }`, nil for none.
 ---@class perigee.Renderer
 ---@field parse? fun(self: perigee.Renderer, text: string): { content: string?, reasoning: string?, tool_calls: { id: string?, name: string, arguments: string }[]? }?, string? takes the model's raw words apart; requests then ask for special tokens in the text (`skip_special_tokens = false`)
----@field render fun(self: perigee.Renderer, messages: table[], opts: { tools: table[]?, kwargs: table?, now: string?, add_generation_prompt: boolean }): perigee.TextLike|integer[]|nil, string?
+---@field render? fun(self: perigee.Renderer, messages: table[], opts: { tools: table[]?, kwargs: table?, now: string?, add_generation_prompt: boolean }): perigee.TextLike|integer[]|nil, string?
+---@field render_more? fun(self: perigee.Renderer, messages: table[], from: integer, opts: { tools: table[]?, kwargs: table?, now: string?, add_generation_prompt: boolean }): (perigee.TextLike|integer[])?, (perigee.TextLike|integer[])?, integer? text that stays, the ending, the last message whose text stays (default: the last); nil and a message for a failure
+---@field name? string what errors call it
 
 ---@class perigee.RendererOptions
 ---@field kwargs? table further variables of the template, as `chat_template_kwargs` of a server
@@ -146,8 +170,9 @@ function Conversation:set_tools(tools) end
 --- line, and `survived_tokens` of the next reply and row says how many leading tokens the prompt still has in
 --- common with the last one.
 ---
---- Only what is new is tokenized. A template in C renders in microseconds; a renderer in Lua gets all messages
---- as tables each time.
+--- Only what is new is rendered and tokenized: by templates, by Harmony, and by renderers in Lua that have
+--- `render_more`. One that has only `render` gets all messages as tables each time, and its text is compared
+--- with the last one; what both have in common is not tokenized again.
 ---
 --- Errors: raises for what is no renderer. `send` raises when the renderer fails, or the tokenizer is not known.
 ---@param renderer? perigee.Template|perigee.HarmonyRenderer|perigee.Renderer|string
