@@ -6,241 +6,7 @@
 #ifndef TESTS_UNIT_ENGINE_MODEL_H
 #define TESTS_UNIT_ENGINE_MODEL_H
 
-#include "check.h"
-#include "kv/engine.h"
-
-enum {
-  M_BLOCKS = 64,
-  M_TOKENS = 128,
-  M_LIST = 64,
-  M_EVENTS = 512,
-  M_CHUNKS = 64,
-  M_CONTENTS = 8192
-};
-
-/* Contents by number: blocks count salt and adapter, chunks the adapter alone. */
-struct m_content {
-  const char *salt, *adapter;
-  bool chunk;
-  uint32_t n;
-  uint32_t tokens[M_TOKENS];
-};
-struct m_tier {
-  int names[M_CHUNKS]; /* least recently used first */
-  int n, capacity;     /* capacity 0: no such tier */
-};
-/* What several replicas share. */
-struct m_world {
-  struct m_content contents[M_CONTENTS];
-  int n_contents;
-  struct m_tier shared;
-};
-
-struct m_request {
-  struct engine_request *real;
-  uint32_t tokens[M_TOKENS];
-  uint32_t n_tokens, n_computed, n_output, max_output, remote;
-  const char *salt, *adapter;
-  uint32_t blocks[M_TOKENS], n_blocks, registered, stored, preemptions;
-  uint32_t load[ENGINE_SOURCES], first_load[ENGINE_SOURCES];
-  uint64_t ready_ns;
-  int64_t cached;
-  bool hold, arrived, transferred, ended;
-};
-struct m_list {
-  struct m_request *at[M_LIST];
-  int n;
-};
-struct m_event {
-  enum engine_event_kind kind;
-  enum engine_medium medium;
-  int parent, names[M_TOKENS], n;
-};
-struct m_hold {
-  uint64_t id;
-  uint32_t blocks[M_TOKENS], n;
-};
-
-struct model {
-  struct engine_config c;
-  struct m_world *world;
-  struct m_tier offload;
-  uint32_t refs[M_BLOCKS], queue[M_BLOCKS], n_free;
-  int name[M_BLOCKS]; /* −1: none */
-  uint64_t since[M_BLOCKS], clock;
-  struct m_list running, loading, waiting;
-  struct m_hold holds[M_LIST];
-  int n_holds;
-  uint64_t last_hold, link_free[ENGINE_SOURCES];
-  struct engine_totals totals;
-  bool cleared;
-  /* What happened since the last step was compared. */
-  struct m_list scheduled, admitted, preempted, sampled, finished, loads;
-  uint32_t tokens_of[M_LIST], cached_of[M_LIST];
-  uint64_t ready_of[M_LIST], prefill_context, decode_context, wake_ns;
-  uint32_t prefill_tokens, decode_tokens;
-  struct m_event events[M_EVENTS];
-  int n_events;
-};
-
-/* What the model samples: any function of the request that both sides know. */
-static inline uint32_t m_sample(const struct engine_request *real, uint32_t index) {
-  return (uint32_t)(((uintptr_t)real->user * 7 + index * 5) % 3);
-}
-
-/* ---- lists ---- */
-
-static inline void m_insert(struct m_list *l, int at, struct m_request *r) {
-  assert_true(l->n < M_LIST);
-  for (int i = l->n++; i > at; i--)
-    l->at[i] = l->at[i - 1];
-  l->at[at] = r;
-}
-
-static inline bool m_remove(struct m_list *l, const struct m_request *r) {
-  for (int i = 0; i < l->n; i++)
-    if (l->at[i] == r) {
-      for (l->n--; i < l->n; i++)
-        l->at[i] = l->at[i + 1];
-      return true;
-    }
-  return false;
-}
-
-static inline void m_push(struct m_list *l, struct m_request *r) {
-  m_insert(l, l->n, r);
-}
-
-/* ---- contents ---- */
-
-static inline bool m_same_text(const char *a, const char *b) {
-  return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-static inline int m_name(struct m_world *w, const struct m_request *r, bool chunk, uint32_t n) {
-  const char *salt = chunk ? NULL : r->salt;
-  for (int i = 0; i < w->n_contents; i++) {
-    const struct m_content *c = &w->contents[i];
-    if (c->n == n && c->chunk == chunk && m_same_text(c->salt, salt) &&
-        m_same_text(c->adapter, r->adapter) &&
-        memcmp(c->tokens, r->tokens, n * sizeof(uint32_t)) == 0)
-      return i;
-  }
-  assert_true(w->n_contents < M_CONTENTS);
-  struct m_content *c = &w->contents[w->n_contents];
-  *c = (struct m_content){.salt = salt, .adapter = r->adapter, .chunk = chunk, .n = n};
-  memcpy(c->tokens, r->tokens, n * sizeof(uint32_t));
-  return w->n_contents++;
-}
-
-static inline struct m_event *m_event(struct model *m, enum engine_event_kind kind,
-                                      enum engine_medium medium, int parent) {
-  assert_true(m->n_events < M_EVENTS);
-  struct m_event *e = &m->events[m->n_events++];
-  *e = (struct m_event){.kind = kind, .medium = medium, .parent = parent};
-  return e;
-}
-
-/* ---- tiers ---- */
-
-static inline int m_tier_find(const struct m_tier *t, int name) {
-  for (int i = 0; i < t->n; i++)
-    if (t->names[i] == name)
-      return i;
-  return -1;
-}
-
-static inline void m_tier_drop(struct m_tier *t, int at) {
-  for (t->n--; at < t->n; at++)
-    t->names[at] = t->names[at + 1];
-}
-
-static inline void m_tier_touch(struct m_tier *t, int name) {
-  int at = m_tier_find(t, name);
-  if (at < 0)
-    return;
-  m_tier_drop(t, at);
-  t->names[t->n++] = name;
-}
-
-/* The first n chunks of r, from the last to the first. */
-static inline void m_touch_chain(struct model *m, const struct m_request *r, uint32_t n) {
-  for (uint32_t i = n; i-- > 0;) {
-    int name = m_name(m->world, r, true, (i + 1) * m->c.tiers.chunk_tokens);
-    m_tier_touch(&m->offload, name);
-    m_tier_touch(&m->world->shared, name);
-  }
-}
-
-static inline void m_put(struct model *m, struct m_tier *t, const struct m_request *r, uint32_t i) {
-  if (!t->capacity || i >= (uint32_t)t->capacity)
-    return;
-  int name = m_name(m->world, r, true, (i + 1) * m->c.tiers.chunk_tokens);
-  if (m_tier_find(t, name) >= 0) {
-    m_tier_touch(t, name);
-    return;
-  }
-  if (t->n == t->capacity) {
-    if (t == &m->offload) {
-      struct m_event *e = m_event(m, ENGINE_REMOVED, ENGINE_CPU, -1);
-      e->names[e->n++] = t->names[0];
-      m->totals.chunks_evicted++;
-    }
-    m_tier_drop(t, 0);
-  }
-  t->names[t->n++] = name;
-  if (t != &m->offload) {
-    m->totals.chunks_shared++;
-    return;
-  }
-  struct m_event *e = m_event(m, ENGINE_STORED, ENGINE_CPU,
-                              i ? m_name(m->world, r, true, i * m->c.tiers.chunk_tokens) : -1);
-  e->names[e->n++] = name;
-  m->totals.chunks_stored++;
-}
-
-static inline bool m_has_tiers(const struct model *m) {
-  return m->c.enable_prefix_caching && (m->offload.capacity || m->c.tiers.shared);
-}
-
-static inline void m_store(struct model *m, struct m_request *r) {
-  if (!m_has_tiers(m))
-    return;
-  uint32_t n = r->n_computed / m->c.tiers.chunk_tokens;
-  if (n <= r->stored)
-    return;
-  m_touch_chain(m, r, r->stored);
-  for (; r->stored < n; r->stored++) {
-    m_put(m, &m->offload, r, r->stored);
-    m_put(m, &m->world->shared, r, r->stored);
-  }
-  m_touch_chain(m, r, n);
-}
-
-static inline uint32_t m_find_load(struct model *m, struct m_request *r, uint32_t cached) {
-  memset(r->load, 0, sizeof r->load);
-  uint32_t there = r->remote < r->n_tokens ? r->remote : r->n_tokens;
-  if (!r->transferred && there > cached)
-    return r->load[ENGINE_TRANSFER] = there - cached;
-  if (!m_has_tiers(m) || r->real->skip_lookup)
-    return 0;
-  uint32_t size = m->c.tiers.chunk_tokens, end = cached;
-  uint32_t most = (r->n_tokens - 1) / m->c.block_size * m->c.block_size;
-  while (end < most) {
-    uint32_t to = (end / size + 1) * size;
-    if (to > r->n_tokens)
-      break;
-    int name = m_name(m->world, r, true, to);
-    bool cpu = m_tier_find(&m->offload, name) >= 0;
-    if (!cpu && m_tier_find(&m->world->shared, name) < 0)
-      break;
-    if (to > most)
-      to = most;
-    r->load[cpu ? ENGINE_OFFLOAD : ENGINE_SHARED] += to - end;
-    end = to;
-  }
-  return end - cached;
-}
+#include "engine_world.h"
 
 /* ---- the pool ---- */
 
@@ -296,11 +62,26 @@ static inline void m_register(struct model *m, struct m_request *r, uint32_t ful
                               r->registered ? m_name(m->world, r, false, r->registered * bs) : -1);
   for (; r->registered < full; r->registered++) {
     int name = m_name(m->world, r, false, (r->registered + 1) * bs);
+    m->seen.copies += m_oldest_copy(m, name) != 0;
     m->name[r->blocks[r->registered]] = name;
     m->since[r->blocks[r->registered]] = ++m->clock;
     e->names[e->n++] = name;
     m->totals.stored++;
   }
+}
+
+/* P5. */
+static inline uint32_t m_take(struct model *m) {
+  uint32_t id = m->queue[0];
+  m_unqueue(m, id);
+  m->refs[id] = 1;
+  if (m->name[id] < 0)
+    return id;
+  struct m_event *e = m_event(m, ENGINE_REMOVED, ENGINE_GPU, -1);
+  e->names[e->n++] = m->name[id];
+  m->name[id] = -1;
+  m->totals.removed++;
+  return id;
 }
 
 /* P1 to P5; and P6 unless it is for a load. */
@@ -314,8 +95,10 @@ static inline bool m_place(struct model *m, struct m_request *r, uint32_t n, con
   if (gate && m->running.n)
     idle += m->c.watermark_blocks;
   uint32_t need = want > have ? want - have : 0;
-  if (gate && m->c.reserve_full_isl && (whole > have ? whole - have : 0) + idle > m->n_free)
+  if (gate && m->c.reserve_full_isl && (whole > have ? whole - have : 0) + idle > m->n_free) {
+    m->seen.gated += need + idle <= m->n_free;
     return false;
+  }
   if (need + idle > m->n_free)
     return false;
   for (uint32_t i = 0; i < n_hits; i++) {
@@ -324,21 +107,28 @@ static inline bool m_place(struct model *m, struct m_request *r, uint32_t n, con
     r->blocks[r->n_blocks++] = hits[i];
     r->registered++;
   }
-  for (; need; need--) {
-    uint32_t id = m->queue[0];
-    m_unqueue(m, id);
-    m->refs[id] = 1;
-    r->blocks[r->n_blocks++] = id;
-    if (m->name[id] < 0)
-      continue;
-    struct m_event *e = m_event(m, ENGINE_REMOVED, ENGINE_GPU, -1);
-    e->names[e->n++] = m->name[id];
-    m->name[id] = -1;
-    m->totals.removed++;
-  }
+  for (; need; need--)
+    r->blocks[r->n_blocks++] = m_take(m);
   if (!load)
     m_register(m, r, end / bs);
   return true;
+}
+
+/* What stands of the first n tokens of r's text: in the pool, or with what the tiers would add. */
+static inline uint32_t m_peek(struct model *m, const struct m_request *r, uint32_t n, bool tiers) {
+  uint32_t bs = m->c.block_size, size = m->c.tiers.chunk_tokens, end = 0;
+  uint32_t most = n ? (n - 1) / bs * bs : 0;
+  if (!m->c.enable_prefix_caching)
+    return 0;
+  while (end < most && m_oldest_copy(m, m_name(m->world, r, false, end + bs)))
+    end += bs;
+  while (tiers && m_has_tiers(m) && end < most && (end / size + 1) * size <= n) {
+    int name = m_name(m->world, r, true, (end / size + 1) * size);
+    if (m_tier_find(&m->offload, name) < 0 && m_tier_find(&m->world->shared, name) < 0)
+      break;
+    end = (end / size + 1) * size < most ? (end / size + 1) * size : most;
+  }
+  return end;
 }
 
 /* ---- giving up ---- */
@@ -350,6 +140,8 @@ static inline void m_give_back(struct model *m, struct m_request *r) {
 
 static inline struct m_request *m_preempt_last(struct model *m, struct m_list *from) {
   struct m_request *r = from->at[--from->n];
+  m->seen.preempted++;
+  m->seen.mid_prefill += !r->n_output;
   m_give_back(m, r);
   r->n_computed = 0;
   r->preemptions++;
@@ -366,14 +158,18 @@ static inline bool m_abort(struct model *m, struct m_request *r) {
   m_give_back(m, r);
   r->ended = true;
   m->totals.aborted++;
+  m->seen.aborts++;
   return true;
 }
 
 static inline bool m_reset(struct model *m, bool running) {
   while (running && m->running.n)
     m_preempt_last(m, &m->running);
-  if (m->n_free != m->c.num_blocks - 1)
+  if (m->n_free != m->c.num_blocks - 1) {
+    m->seen.refused_resets++;
     return false;
+  }
+  m->seen.resets++;
   for (uint32_t id = 1; id < m->c.num_blocks; id++)
     m->name[id] = -1;
   m_event(m, ENGINE_CLEARED, ENGINE_GPU, -1);
@@ -418,6 +214,10 @@ static inline void m_admit(struct model *m, struct m_request *r, uint32_t cached
   m_push(&m->running, r);
   r->n_computed = cached;
   m_schedule(m, r, n);
+  m->seen.hit_after_preemption += r->preemptions && cached > loaded;
+  m->seen.salt_hits += r->salt && cached > loaded;
+  m->seen.adapter_hits += r->adapter && cached > loaded;
+  m->seen.skipped += r->real->skip_lookup;
   m->cached_of[m->admitted.n] = cached;
   m_push(&m->admitted, r);
   if (r->cached < 0) {
@@ -488,6 +288,7 @@ static inline void m_begin_load(struct model *m, struct m_request *r, uint64_t n
     const struct engine_link *link = &m->c.tiers.links[i];
     if (!r->load[i])
       continue;
+    m->seen.loads[i]++;
     uint64_t begin = m->link_free[i] > now_ns ? m->link_free[i] : now_ns;
     double bytes = (double)r->load[i] * m->c.tiers.kv_bytes_per_token;
     uint64_t ns = link->bytes_per_s > 0 ? (uint64_t)(bytes * 1e9 / link->bytes_per_s + 0.5) : 0;
@@ -535,29 +336,64 @@ static inline bool m_stands_still(struct model *m, uint64_t now_ns) {
   return true;
 }
 
+static inline uint64_t m_hold(struct m_holds *l, const uint32_t *blocks, uint32_t n) {
+  assert_true(l->n < M_LIST);
+  struct m_hold *h = &l->at[l->n++];
+  *h = (struct m_hold){.id = ++l->last, .n = n};
+  memcpy(h->blocks, blocks, n * sizeof *blocks);
+  return h->id;
+}
+
+static inline bool m_release_hold(struct model *m, struct m_holds *l, uint64_t id) {
+  for (int i = 0; i < l->n; i++)
+    if (l->at[i].id == id) {
+      m_release(m, l->at[i].blocks, l->at[i].n);
+      l->at[i] = l->at[--l->n];
+      m->seen.releases++;
+      return true;
+    }
+  return false;
+}
+
+/* Memory pressure: as a request with new content would take and leave them. Returns how many. */
+static inline uint32_t m_fill(struct model *m, uint32_t n, bool hold, uint64_t *id) {
+  uint32_t blocks[M_BLOCKS];
+  uint64_t removed = m->totals.removed;
+  n = n < m->n_free ? n : m->n_free;
+  *id = 0;
+  if (!n)
+    return 0;
+  for (uint32_t i = 0; i < n; i++)
+    blocks[i] = m_take(m);
+  uint64_t fill = m->fills.last + 1;
+  struct m_event *e = NULL;
+  if (m->c.enable_prefix_caching)
+    e = m_event(m, ENGINE_STORED, ENGINE_GPU, -1);
+  for (uint32_t i = 0; e && i < n; i++) {
+    e->names[e->n++] = m->name[blocks[i]] = m_foreign(m->world, fill, i + 1);
+    m->since[blocks[i]] = ++m->clock;
+    m->totals.stored++;
+  }
+  m->seen.fills++;
+  m->seen.held_fills += hold;
+  m->seen.fill_evictions += m->totals.removed - removed;
+  if (hold) {
+    *id = m_hold(&m->fills, blocks, n);
+  } else {
+    m->fills.last++;
+    m_release(m, blocks, n);
+  }
+  return n;
+}
+
 static inline void m_end(struct model *m, struct m_request *r) {
   r->ended = true;
   m_push(&m->finished, r);
   m->totals.finished++;
-  if (!r->hold) {
+  if (r->hold)
+    (void)m_hold(&m->holds, r->blocks, r->n_blocks);
+  else
     m_give_back(m, r);
-    return;
-  }
-  assert_true(m->n_holds < M_LIST);
-  struct m_hold *h = &m->holds[m->n_holds++];
-  h->id = ++m->last_hold;
-  h->n = r->n_blocks;
-  memcpy(h->blocks, r->blocks, sizeof h->blocks);
-}
-
-static inline bool m_release_hold(struct model *m, uint64_t id) {
-  for (int i = 0; i < m->n_holds; i++)
-    if (m->holds[i].id == id) {
-      m_release(m, m->holds[i].blocks, m->holds[i].n);
-      m->holds[i] = m->holds[--m->n_holds];
-      return true;
-    }
-  return false;
 }
 
 static inline void m_forward(struct model *m) {
@@ -582,6 +418,7 @@ static inline void m_forward(struct model *m) {
     r->tokens[r->n_tokens++] = m_sample(r->real, r->n_output++);
     m_push(&m->sampled, r);
     m->totals.generated_tokens++;
+    m->seen.ended_by_length += r->n_output < r->max_output && r->n_tokens == m->c.max_model_len;
     if (r->n_output == r->max_output || r->n_tokens == m->c.max_model_len)
       m_end(m, r);
   }
@@ -596,8 +433,10 @@ static inline void m_step(struct model *m, uint64_t now_ns) {
     return;
   if (!m_schedule_running(m, &budget)) {
     bool go_on;
-    while (!(go_on = m_schedule_loading(m, now_ns, &budget)) && m_stands_still(m, now_ns))
+    while (!(go_on = m_schedule_loading(m, now_ns, &budget)) && m_stands_still(m, now_ns)) {
       m_preempt_last(m, &m->loading);
+      m->seen.standstills++;
+    }
     if (go_on)
       m_schedule_waiting(m, now_ns, &budget);
   }

@@ -20,7 +20,7 @@ struct w_replica {
   struct engine *engine;
   struct model model;
   struct w_slot slots[W_REQUESTS];
-  uint64_t evicted; /* by requests that are no more in a slot */
+  uint64_t evicted; /* by requests that are no more in a slot, and by pressure */
 };
 struct walk {
   uint64_t seed, now_ns, next_id;
@@ -144,6 +144,17 @@ static inline void w_same_evictions(struct walk *w, const struct w_replica *p) {
   W_SAME("what requests evicted", sum, totals.removed);
 }
 
+static inline void w_same_holds(struct walk *w, const struct w_replica *p) {
+  for (int i = 0; i < p->model.holds.n; i++) {
+    const struct m_hold *want = &p->model.holds.at[i];
+    uint32_t n = 0;
+    const uint32_t *got = engine_hold_blocks(p->engine, want->id, &n);
+    W_SAME("the number of held blocks", n, want->n);
+    for (uint32_t k = 0; k < n; k++)
+      W_SAME("a held block", got[k], want->blocks[k]);
+  }
+}
+
 /* Several engines are asked with names made once: as one is with the tokens. */
 static inline void w_same_prefix(struct walk *w, const struct w_replica *p) {
   const struct w_slot *s = &p->slots[(uint32_t)w->step % W_REQUESTS];
@@ -154,10 +165,14 @@ static inline void w_same_prefix(struct walk *w, const struct w_replica *p) {
     engine_prefix_init(&prefix, &w->c, s->tokens, n, s->real.salt, s->real.adapter);
     for (int i = 0; i < W_REPLICAS; i++) {
       const struct engine *e = w->replicas[i].engine;
-      W_SAME("what is resident", engine_peek_prefix(e, &prefix, false),
-             engine_peek(e, s->tokens, n, s->real.salt, s->real.adapter));
-      W_SAME("what is resident, with tiers", engine_peek_prefix(e, &prefix, true),
-             engine_peek_tiers(e, s->tokens, n, s->real.salt, s->real.adapter));
+      uint32_t pool = m_peek(&w->replicas[i].model, &s->model, n, false);
+      uint32_t all = m_peek(&w->replicas[i].model, &s->model, n, true);
+      W_SAME("what the pool has", engine_peek(e, s->tokens, n, s->real.salt, s->real.adapter),
+             pool);
+      W_SAME("what the pool and the tiers have",
+             engine_peek_tiers(e, s->tokens, n, s->real.salt, s->real.adapter), all);
+      W_SAME("what is resident", engine_peek_prefix(e, &prefix, false), pool);
+      W_SAME("what is resident, with tiers", engine_peek_prefix(e, &prefix, true), all);
     }
     engine_prefix_free(&prefix);
   }
@@ -202,6 +217,7 @@ static inline void w_same_step(struct walk *w, const struct w_replica *p,
   w_same_pool(w, p);
   w_same_requests(w, p);
   w_same_evictions(w, p);
+  w_same_holds(w, p);
   w_same_prefix(w, p);
   w_same_tier(w, "CPU memory", p->engine->offload, &m->offload);
   w_same_tier(w, "shared storage", w->shared, &w->world.shared);
@@ -266,6 +282,17 @@ static inline void w_arrive(struct walk *w, struct w_replica *p) {
   m_push(&p->model.waiting, m);
 }
 
+/* Pressure: blocks for others, held or not. */
+static inline void w_fill(struct walk *w, struct w_replica *p) {
+  uint32_t n = w_draw(w, 0, w->c.num_blocks / (w_chance(w, 20) ? 1 : 3));
+  bool hold = p->model.fills.n < 4 && w_chance(w, 40);
+  uint64_t got = 0, want, removed = p->model.totals.removed;
+  W_SAME("blocks of a fill", engine_fill(p->engine, n, hold ? &got : NULL),
+         m_fill(&p->model, n, hold, &want));
+  W_SAME("a fill's number", got, want);
+  p->evicted += p->model.totals.removed - removed;
+}
+
 static inline void w_operate(struct walk *w, struct w_replica *p) {
   for (uint32_t n = w_draw(w, 0, 2); n; n--)
     w_arrive(w, p);
@@ -279,10 +306,21 @@ static inline void w_operate(struct walk *w, struct w_replica *p) {
     W_SAME("a reset's success", engine_reset_cache(p->engine, running),
            m_reset(&p->model, running));
   }
-  if (p->model.n_holds && w_chance(w, 30)) {
-    uint64_t id = p->model.holds[w_draw(w, 0, (uint32_t)p->model.n_holds - 1)].id;
-    W_SAME("a hold's release", engine_release_hold(p->engine, id), m_release_hold(&p->model, id));
+  struct m_holds *holds = &p->model.holds, *fills = &p->model.fills;
+  if (holds->n && w_chance(w, 30)) {
+    uint64_t id = holds->at[w_draw(w, 0, (uint32_t)holds->n - 1)].id;
+    W_SAME("a hold's release", engine_release_hold(p->engine, id),
+           m_release_hold(&p->model, holds, id));
+    W_SAME("a second release", engine_release_hold(p->engine, id), false);
   }
+  if (fills->n && w_chance(w, 20)) {
+    uint64_t id = fills->at[w_draw(w, 0, (uint32_t)fills->n - 1)].id;
+    W_SAME("a fill's release", engine_release_fill(p->engine, id),
+           m_release_hold(&p->model, fills, id));
+    W_SAME("a second release", engine_release_fill(p->engine, id), false);
+  }
+  if (w_chance(w, 2))
+    w_fill(w, p);
   if (w_chance(w, 1)) {
     engine_reset_offload(p->engine);
     p->model.offload.n = 0;
@@ -318,8 +356,8 @@ static inline void w_config(struct walk *w, bool tiers) {
                              .bytes_per_s = w_chance(w, 80) ? w_draw(w, 1, 50) * 1e9 / 10 : 0};
 }
 
-/* One walk of W_STEPS steps. */
-static inline void walk_once(struct walk *w, uint64_t seed, bool tiers) {
+/* One walk of W_STEPS steps; what happened in it is added to `seen`. */
+static inline void walk_once(struct walk *w, uint64_t seed, bool tiers, struct m_seen *seen) {
   memset(w, 0, sizeof *w);
   w->seed = seed;
   rng_init(&w->rng, seed, 1);
@@ -341,8 +379,12 @@ static inline void walk_once(struct walk *w, uint64_t seed, bool tiers) {
     m_step(&p->model, w->now_ns);
     w_same_step(w, p, &s);
   }
-  for (int i = 0; i < W_REPLICAS; i++)
+  for (int i = 0; i < W_REPLICAS; i++) {
+    const uint64_t *from = (const uint64_t *)&w->replicas[i].model.seen;
+    for (size_t k = 0; k < sizeof *seen / sizeof *from; k++)
+      ((uint64_t *)seen)[k] += from[k];
     engine_delete(w->replicas[i].engine);
+  }
   tierstore_delete(w->shared);
 }
 

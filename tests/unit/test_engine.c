@@ -334,15 +334,50 @@ static void delete_with_requests_inside(void **state) {
 
 /* Random operations against the slow model, step by step. ENGINE_STEPS and ENGINE_SEED (the first
  * seed) change what is walked; a failure names its seed. */
+/* A walk that never comes to a rule proves nothing of it. */
+static void check_seen(const struct m_seen *seen, bool tiers, bool chosen) {
+  const struct {
+    const char *what;
+    uint64_t times;
+    bool needs_tiers;
+  } all[] = {{"preemptions", seen->preempted, false},
+             {"preemptions in mid-prefill", seen->mid_prefill, false},
+             {"hits after a preemption", seen->hit_after_preemption, false},
+             {"resets", seen->resets, false},
+             {"refused resets", seen->refused_resets, false},
+             {"aborts", seen->aborts, false},
+             {"second copies", seen->copies, false},
+             {"hits behind a salt", seen->salt_hits, false},
+             {"hits of an adapter", seen->adapter_hits, false},
+             {"skipped lookups", seen->skipped, false},
+             {"refusals by the gate alone", seen->gated, false},
+             {"ends at max_model_len", seen->ended_by_length, false},
+             {"fills", seen->fills, false},
+             {"evictions by fills", seen->fill_evictions, false},
+             {"fills that were held", seen->held_fills, false},
+             {"releases of holds", seen->releases, false},
+             {"transfers", seen->loads[ENGINE_TRANSFER], false},
+             {"loads from CPU memory", seen->loads[ENGINE_OFFLOAD], true},
+             {"loads from storage", seen->loads[ENGINE_SHARED], true},
+             {"standstills", seen->standstills, true}};
+  for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+    print_message("  %s: %llu\n", all[i].what, (unsigned long long)all[i].times);
+    if (!chosen && (tiers || !all[i].needs_tiers))
+      assert_true(all[i].times >= 20);
+  }
+}
+
 static void walk_many(bool tiers) {
   const char *steps = getenv("ENGINE_STEPS"), *first = getenv("ENGINE_SEED");
   uint64_t seed = first ? strtoull(first, NULL, 10) : 1;
   uint64_t end = seed + (steps ? strtoull(steps, NULL, 10) : 200000) / W_STEPS / 2;
   struct walk *w = malloc(sizeof *w);
+  struct m_seen seen = {0};
   print_message("seeds %llu to %llu\n", (unsigned long long)seed, (unsigned long long)end);
   for (; seed < end; seed++)
-    walk_once(w, seed, tiers);
+    walk_once(w, seed, tiers, &seen);
   free(w);
+  check_seen(&seen, tiers, steps);
 }
 
 static void agrees_with_the_model(void **state) {

@@ -94,6 +94,31 @@ static void held_blocks_stay_in_use(void **state) {
   engine_delete(e);
 }
 
+/* Steps that tell of it do not forget who holds the blocks; and what it evicted is counted. */
+static void it_is_held_for_as_many_steps_as_it_takes(void **state) {
+  (void)state;
+  struct engine *e = test_engine(CONFIG_SMALL);
+  struct test_request a, b;
+  struct engine_step s;
+  struct engine_totals t;
+  uint64_t hold = 0;
+  run_whole(e, &a, 100, 16);
+  assert_int_equal(engine_fill(e, 10, &hold), 10); /* 8 never used, 2 of a */
+  engine_get_totals(e, &t);
+  assert_int_equal(t.removed, 2);
+  run_whole(e, &b, 200, 5);
+  for (uint64_t now = 3; now < 6; now++)
+    engine_step_run(e, now, &s);
+  assert_int_equal(engine_free_blocks(e), 2);
+  assert_true(engine_release_fill(e, hold));
+  assert_int_equal(engine_free_blocks(e), 12);
+  assert_non_null(e->fills);
+  for (uint64_t now = 6; now < 8; now++)
+    engine_step_run(e, now, &s);
+  assert_null(e->fills); /* pressure for days costs no memory */
+  engine_delete(e);
+}
+
 static void one_that_is_held_at_the_end_is_freed(void **state) {
   (void)state;
   struct engine *e = test_engine(CONFIG_SMALL);
@@ -121,6 +146,7 @@ int main(void) {
       cmocka_unit_test(the_new_content_is_the_last_to_go),
       cmocka_unit_test(two_fills_are_different_content),
       cmocka_unit_test(held_blocks_stay_in_use),
+      cmocka_unit_test(it_is_held_for_as_many_steps_as_it_takes),
       cmocka_unit_test(one_that_is_held_at_the_end_is_freed),
       cmocka_unit_test(without_a_cache_blocks_are_taken_and_no_names),
   };
