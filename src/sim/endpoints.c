@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "sim/babble.h"
+#include "sim/background.h"
 #include "sim/delivery.h"
 #include "sim/devapi.h"
 #include "sim/endpoints.h"
@@ -178,7 +179,8 @@ static void post_render_completion(struct simhost *h, struct httpd_request *req,
 
 static const char responses_path[] = "/v1/responses/";
 
-/* GET /v1/responses/ID, POST /v1/responses/ID/cancel. */
+/* GET /v1/responses/ID (a stream with stream=true; whole when a fault shapes it), POST
+ * /v1/responses/ID/cancel. */
 static void stored_response(struct simhost *h, struct httpd_request *req, struct answer *a) {
   char id[160];
   struct apierror e = {0};
@@ -188,6 +190,7 @@ static void stored_response(struct simhost *h, struct httpd_request *req, struct
   if (slash)
     *slash = '\0';
   const struct response_entry *x = response_store_find(&h->responses, id);
+  bool stream = endpoint_flag(httpd_query(req), "stream");
   if (slash && !cancel)
     apierror_set(&e, 404, NULL, "Not Found");
   else if (strcmp(httpd_method(req), cancel ? "POST" : "GET") != 0)
@@ -195,7 +198,9 @@ static void stored_response(struct simhost *h, struct httpd_request *req, struct
   else if (!x)
     responses_not_found(id, &e);
   else if (cancel)
-    apierror_set(&e, 400, "response_id", "Cannot cancel a synchronous response.");
+    background_cancel(h, id, a, &e);
+  else if (stream && a->may_take)
+    a->taken = background_follow(h, req, x, &e);
   else
     buf_puts(&a->body, x->reply);
   if (e.status)
@@ -344,10 +349,11 @@ void endpoints_answer(struct simhost *h, struct httpd_request *req) {
     }
   }
   char head[160];
-  struct answer a = {.body = h->page, .face = h->face};
+  struct answer a = {.body = h->page, .face = h->face, .may_take = true};
   make_answer(h, req, &a);
   make_head(h, &a, head, sizeof head);
-  httpd_reply(req, a.status, head, a.body.data, a.body.len);
+  if (!a.taken)
+    httpd_reply(req, a.status, head, a.body.data, a.body.len);
   buf_reset(&a.body);
   h->page = a.body;
 }

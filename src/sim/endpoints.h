@@ -11,6 +11,7 @@ struct answer {
   int status;
   const char *content_type; /* static; NULL = none */
   struct buf body;
+  bool may_take, taken; /* an endpoint may take the request over, and did: nothing is sent for it */
 };
 
 typedef void endpoint_fn(struct simhost *h, struct httpd_request *req, struct answer *a);

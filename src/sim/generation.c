@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "sim/background.h"
 #include "sim/genstream.h"
 #include "sim/gentruth.h"
 #include "sim/genturns.h"
@@ -46,7 +47,7 @@ static void tell_generated(const struct generation *x) {
 
 /* Frees it once neither the engine nor the client has anything to do with it. */
 static void settle(struct generation *x) {
-  if (x->held || in_engine(x) || x->delivery.state != DELIVERY_OVER)
+  if (x->held || x->working || in_engine(x) || x->delivery.state != DELIVERY_OVER)
     return;
   gentruth_log(x);
   tell_generated(x);
@@ -104,14 +105,21 @@ static void leave_engine(struct generation *x, const char *why) {
     simhost_kick(h); /* its blocks are free now */
 }
 
-static void on_client_left(struct httpd_request *req, void *user) {
-  (void)req;
-  struct generation *x = user;
+void generation_give_up(struct generation *x) {
   loop_timer_clear(x->host->loop, &x->start_timer);
   loop_timer_clear(x->host->loop, &x->queue_timer);
   loop_timer_clear(x->host->loop, &x->tool_timer);
-  delivery_lost(&x->delivery);
+  if (x->delivery.state == DELIVERY_OPEN) /* a stream of a response that was cancelled */
+    delivery_finish(&x->delivery);
   leave_engine(x, "abort");
+}
+
+static void on_client_left(struct httpd_request *req, void *user) {
+  (void)req;
+  struct generation *x = user;
+  delivery_lost(&x->delivery);
+  if (!x->working)
+    generation_give_up(x);
 }
 
 void generation_reset_all(struct simhost *h) {
@@ -165,7 +173,7 @@ void generation_abort_all(struct simhost *h) {
   struct generation *next;
   for (struct generation *x = h->open; x; x = next) {
     next = x->next;
-    if (!in_engine(x) || x->delivery.state != DELIVERY_OPEN)
+    if (!in_engine(x) || (x->delivery.state != DELIVERY_OPEN && !x->working))
       continue;
     struct events *ev = &h->events;
     x->held = true;
@@ -181,10 +189,8 @@ void generation_abort_all(struct simhost *h) {
         x->reply.o.form->tokens(&x->reply, i, part->sent, seq->engine.num_output, true, &f, ev);
     }
     x->finish = "abort";
-    if (!x->gen.stream)
-      genstream_send_whole(x);
-    else if (genstream_push(x))
-      genstream_end(x);
+    if (!x->gen.stream || genstream_push(x))
+      genstream_conclude(x);
     x->held = false;
     settle(x);
   }
@@ -293,13 +299,16 @@ static void add_to_engine(struct generation *x) {
 /* The stream says so, or the whole reply is a refusal. The last thing its caller does with x. */
 static void fail(struct generation *x, const struct apierror *e) {
   x->finish = "error";
-  if (!x->gen.stream) {
+  if (!x->gen.stream && !x->working) {
     refuse(x, e);
     return;
   }
-  x->reply.o.form->error(&x->reply, e, &x->host->events);
+  if (x->gen.stream)
+    x->reply.o.form->error(&x->reply, e, &x->host->events);
   if (genstream_push(x))
     delivery_finish(&x->delivery);
+  if (x->working)
+    background_fail(x);
   settle(x);
 }
 
@@ -307,7 +316,7 @@ static void fail(struct generation *x, const struct apierror *e) {
 static void on_tool_due(struct loop_timer *t) {
   struct generation *x = CONTAINER_OF(t, struct generation, tool_timer);
   struct apierror e = {0};
-  if (x->delivery.state != DELIVERY_OPEN)
+  if (x->delivery.state != DELIVERY_OPEN && !x->working)
     return;
   if (genturns_next(&x->ask, &x->gen, x->host->model, &e)) {
     fail(x, &e);
@@ -412,6 +421,8 @@ static void start(struct generation *x) {
     h->watch->accepted(h->watch->user, x->delivery.req, &x->gen);
   begin_reply(x);
   gentruth_arrived(x);
+  if (x->ask.background)
+    background_begin(x);
   if (x->gen.stream) {
     genstream_make_head(x, "text/event-stream; charset=utf-8", head);
     delivery_start(&x->delivery, 200, head);

@@ -19,6 +19,9 @@ void generation_adapters(const struct simhost *h, struct buf *running, struct bu
 /* Every request's client sees a reset, and the request ends as "abort": the process of a host in
  * memory ends. */
 void generation_reset_all(struct simhost *h);
+/* Ends it as "abort", whoever waits for it. It may be gone afterwards. */
+struct generation;
+void generation_give_up(struct generation *x);
 /* Requests that are not answered yet. */
 size_t generation_open(const struct simhost *h);
 

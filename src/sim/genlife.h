@@ -45,6 +45,7 @@ struct generation {
    * visible or not; 0: it was not, or there is no such way. */
   uint32_t around;
   bool around_visible;
+  bool working;               /* background.h: it is not to end with its answer */
   bool has_gen;               /* gen and reply are filled in */
   bool began;                 /* the engine's first output was seen */
   bool held;                  /* its parts are being gone through: not to be freed */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/background.h"
 #include "sim/transfer.h"
 #include "text/json_scan.h"
 
@@ -34,10 +35,15 @@ bool genstream_push(struct generation *x) {
     const char *data = events_at(ev, i, &len);
     s = delivery_marked(&x->delivery, data, len, &ev->marks[i]);
   }
+  for (size_t i = 0; x->working && i < ev->n; i++) {
+    size_t len;
+    const char *data = events_at(ev, i, &len);
+    background_event(x, data, len);
+  }
   if (ev->n)
     genstream_stay_alive(x);
   events_reset(ev);
-  return s == DELIVERY_OPEN;
+  return s == DELIVERY_OPEN || x->working;
 }
 
 /* Of the choice whose cached tokens are told. */
@@ -194,13 +200,21 @@ static void store(struct generation *x) {
   buf_free(&b);
 }
 
+void genstream_conclude(struct generation *x) {
+  if (x->working)
+    store(x);
+  if (x->gen.stream)
+    genstream_end(x);
+  else if (!x->working)
+    genstream_send_whole(x);
+  background_end(x);
+}
+
 /* The last choice is through. */
 void genstream_finish(struct generation *x) {
   x->finish = x->gen.choices[x->gen.n_choices - 1].finish;
   replica_count_request(x->host->replica, x->gen.n, x->longest);
-  store(x);
-  if (x->gen.stream)
-    genstream_end(x);
-  else
-    genstream_send_whole(x);
+  if (!x->working)
+    store(x);
+  genstream_conclude(x);
 }

@@ -24,6 +24,8 @@ bool genstream_tokens(struct generation *x, struct gen_part *part, bool last);
 bool genstream_end(struct generation *x);
 /* The whole reply. */
 void genstream_send_whole(struct generation *x);
+/* What is left of the answer, once its last choice has ended in whatever way. */
+void genstream_conclude(struct generation *x);
 /* The last choice is through: counts and stores it, and sends what is left. */
 void genstream_finish(struct generation *x);
 /* Of delivery.write_error: how the face says an error in mid-stream. */

@@ -59,6 +59,25 @@ static int read_chat(const struct value *body, struct logprobs_ask *out, struct 
   return check_most(n, "sample", "top_logprobs", e);
 }
 
+bool logprobs_included(const struct value *body) {
+  const struct value *include = value_get(body, "include");
+  for (size_t i = 0; i < value_count(include); i++) {
+    const char *what = value_to_string(value_at(include, i));
+    if (what && strcmp(what, "message.output_text.logprobs") == 0)
+      return true;
+  }
+  return false;
+}
+
+static int read_responses(const struct value *body, struct logprobs_ask *out, struct apierror *e) {
+  int64_t n = 0;
+  int rc = reqfield_int(body, "top_logprobs", 0, &n, e);
+  if (!rc)
+    rc = check_most(n, "sample", "top_logprobs", e);
+  out->output = !rc && logprobs_included(body) ? (int)n : -1;
+  return rc;
+}
+
 static int read_completion(const struct value *body, struct logprobs_ask *out, struct apierror *e) {
   int64_t n;
   if (reqfield_absent(value_get(body, "logprobs")))
@@ -82,6 +101,8 @@ int logprobs_read(const struct value *body, enum gen_api api, bool stream, bool 
     rc = read_completion(body, out, e);
   else if (!rc && api == GEN_CHAT)
     rc = read_chat(body, out, e);
+  else if (!rc)
+    rc = read_responses(body, out, e);
   if (!rc && echo && out->prompt < 0)
     out->prompt = out->output;
   out->echo = echo;
@@ -124,32 +145,52 @@ static void put_text(struct buf *text, struct buf *out) {
 }
 
 /* `{"token":…,"logprob":…,"bytes":[…]`, open. */
-static void put_entry(const struct reply *r, struct ranked t, struct buf *text, struct buf *out) {
+static void put_entry(const struct reply *r, struct ranked t, bool bytes, struct buf *text,
+                      struct buf *out) {
   token_text(r, t.id, r->request->logprobs.as_ids, text);
   buf_puts(out, "{\"token\":");
   put_text(text, out);
-  buf_printf(out, ",\"logprob\":%.3f,\"bytes\":[", t.logprob);
+  buf_printf(out, ",\"logprob\":%.3f", t.logprob);
+  if (!bytes)
+    return;
+  buf_puts(out, ",\"bytes\":[");
   token_text(r, t.id, false, text);
   for (size_t i = 0; i < text->len; i++)
     buf_printf(out, i ? ",%u" : "%u", (unsigned)(unsigned char)text->data[i]);
   buf_putc(out, ']');
 }
 
-static void put_chat(const struct reply *r, const struct genchoice *c, uint32_t from, uint32_t to,
-                     struct buf *text, struct buf *out) {
-  buf_puts(out, "{\"content\":[");
+static void put_entries(const struct reply *r, const struct genchoice *c, uint32_t from,
+                        uint32_t to, bool bytes, struct buf *text, struct buf *out) {
   for (uint32_t i = from; i < to; i++) {
     buf_puts(out, i > from ? "," : "");
-    put_entry(r, rank_of(r, c->output[i], i, 0), text, out);
+    put_entry(r, rank_of(r, c->output[i], i, 0), bytes, text, out);
     buf_puts(out, ",\"top_logprobs\":[");
     for (int k = 0; k < r->request->logprobs.output; k++) {
       buf_puts(out, k ? "," : "");
-      put_entry(r, rank_of(r, c->output[i], i, (uint32_t)k), text, out);
+      put_entry(r, rank_of(r, c->output[i], i, (uint32_t)k), bytes, text, out);
       buf_putc(out, '}');
     }
     buf_puts(out, "]}");
   }
+}
+
+static void put_chat(const struct reply *r, const struct genchoice *c, uint32_t from, uint32_t to,
+                     struct buf *text, struct buf *out) {
+  buf_puts(out, "{\"content\":[");
+  put_entries(r, c, from, to, true, text, out);
   buf_puts(out, "]}");
+}
+
+void logprobs_put_list(const struct reply *r, const struct genchoice *c, uint32_t from, uint32_t to,
+                       bool bytes, struct buf *out) {
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  buf_putc(out, '[');
+  if (r->request->logprobs.output >= 0 && !r->o.hide)
+    put_entries(r, c, from, to, bytes, &text, out);
+  buf_putc(out, ']');
+  buf_free(&text);
 }
 
 /* The tokens of a completion's lists: an echoed prompt, then the output. */

@@ -8,6 +8,8 @@
 
 #include "sim/reply.h"
 
+/* Whether a body of Responses has "message.output_text.logprobs" in its `include`. */
+bool logprobs_included(const struct value *body);
 /* Reads logprobs, top_logprobs, prompt_logprobs, return_tokens_as_token_ids. `echo`: of
  * completions. */
 NODISCARD int logprobs_read(const struct value *body, enum gen_api api, bool stream, bool echo,
@@ -18,6 +20,10 @@ NODISCARD int logprobs_read(const struct value *body, enum gen_api api, bool str
  * there. */
 void logprobs_put(const struct reply *r, const struct genchoice *c, uint32_t from, uint32_t to,
                   struct buf *out);
+/* The list that Responses has, of output tokens from..to−1; `bytes`: of a whole text, where each
+ * token has them. Empty when nobody asked. */
+void logprobs_put_list(const struct reply *r, const struct genchoice *c, uint32_t from, uint32_t to,
+                       bool bytes, struct buf *out);
 /* `,"prompt_logprobs":` of a choice's prompt, or null. */
 void logprobs_put_prompt(const struct reply *r, const struct genchoice *c, struct buf *out);
 

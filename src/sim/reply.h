@@ -38,7 +38,7 @@ struct reply_form {
   void (*end)(struct reply *r, const struct reply_facts *f, struct events *out);
   /* The engine failed in mid-stream: everything to the end. */
   void (*error)(struct reply *r, const struct apierror *e, struct events *out);
-  /* The whole reply as one JSON object. */
+  /* The whole reply as one JSON object; of Responses, `f` NULL: nothing is made of it yet. */
   void (*whole)(struct reply *r, const struct reply_facts *f, struct buf *out);
 };
 
@@ -78,7 +78,8 @@ struct reply {
   uint32_t sequence, n_items; /* Responses: events and items so far */
   enum reply_item item; /* the open one, of this turn, which began with this byte of its text */
   uint32_t turn, item_from;
-  char *transfer; /* kv_transfer_params of the whole reply as JSON; NULL = null. reply_free's */
+  const char *status; /* Responses: instead of what follows from how it ended; static; NULL */
+  char *transfer;     /* kv_transfer_params of the whole reply as JSON; NULL = null. reply_free's */
 };
 
 void reply_init(struct reply *r, const struct genrequest *request, const struct reply_options *o);

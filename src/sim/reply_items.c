@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "sim/babble.h"
+#include "sim/logprobs.h"
 #include "sim/resptools.h"
 #include "text/json.h"
 
@@ -88,8 +89,10 @@ static void put_own(const struct genchoice *c, enum reply_item item, bool done, 
   mem_free(text);
 }
 
-static void put_text(const struct genchoice *c, bool thoughts, uint32_t start, uint32_t end,
-                     const char *status, bool done, struct buf *out) {
+/* `whole`: in the response itself, where the log-probabilities of all tokens are. */
+static void put_text(const struct reply *r, const struct genchoice *c, bool thoughts,
+                     uint32_t start, uint32_t end, const char *status, bool done, bool whole,
+                     struct buf *out) {
   buf_puts(out, thoughts ? ",\"type\":\"reasoning\",\"summary\":[]"
                          : ",\"type\":\"message\",\"role\":\"assistant\"");
   buf_printf(out, ",\"status\":\"%s\",\"content\":[", status);
@@ -97,7 +100,12 @@ static void put_text(const struct genchoice *c, bool thoughts, uint32_t start, u
     buf_puts(out, thoughts ? "{\"type\":\"reasoning_text\",\"text\":"
                            : "{\"type\":\"output_text\",\"text\":");
     reply_put_part(c, start, end, thoughts, out);
-    buf_puts(out, thoughts ? "}" : ",\"annotations\":[],\"logprobs\":null}");
+    buf_puts(out, thoughts ? "" : ",\"annotations\":[],\"logprobs\":");
+    if (!thoughts && whole && r->request->logprobs.output >= 0)
+      logprobs_put_list(r, c, 0, c->output_len, true, out);
+    else
+      buf_puts(out, thoughts ? "" : "null");
+    buf_putc(out, '}');
   }
   buf_putc(out, ']');
 }
@@ -110,7 +118,7 @@ void reply_items_put(const struct reply *r, const struct genchoice *c, enum repl
   reply_items_put_id(r, c, "id", item, place, out);
   end = done ? end : start;
   if (item == REPLY_REASONING || item == REPLY_MESSAGE) {
-    put_text(c, item == REPLY_REASONING, start, end, status, done, out);
+    put_text(r, c, item == REPLY_REASONING, start, end, status, done, result, out);
     buf_putc(out, '}');
     return;
   }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "sim/logprobs.h"
 #include "sim/reply_items.h"
 #include "sim/responses.h"
 #include "text/json.h"
@@ -147,16 +148,24 @@ static void close_item(struct reply *r, uint32_t end, struct events *ev) {
   r->item = REPLY_NONE;
 }
 
-static void put_delta(struct reply *r, uint32_t start, uint32_t end, struct events *ev) {
+/* Bytes start..end of the text, of tokens from..to−1. */
+struct span {
+  uint32_t start, end, from, to;
+};
+
+static void put_delta(struct reply *r, const struct span *s, struct events *ev) {
   static const char *const types[] = {
       "", "response.reasoning_text.delta", "response.output_text.delta",
       "response.function_call_arguments.delta", "response.mcp_call_arguments.delta"};
   struct buf *out = begin_event(r, types[r->item], ev);
   put_place(r, out);
   buf_puts(out, ",\"delta\":");
-  reply_put_part(turn_of(r), start, end, r->item == REPLY_REASONING, out);
-  buf_puts(out, r->item == REPLY_MESSAGE ? ",\"logprobs\":[]" : "");
-  events_say(ev, end > start, r->item == REPLY_MESSAGE);
+  reply_put_part(turn_of(r), s->start, s->end, r->item == REPLY_REASONING, out);
+  if (r->item == REPLY_MESSAGE) {
+    buf_puts(out, ",\"logprobs\":");
+    logprobs_put_list(r, turn_of(r), s->from, s->to, false, out);
+  }
+  events_say(ev, s->end > s->start, r->item == REPLY_MESSAGE);
   end_event(TRUTH_CONTENT, ev);
 }
 
@@ -240,7 +249,8 @@ static void put_items(const struct reply *r, struct buf *out) {
 /* `f` NULL: it has only begun. */
 static void put_response(const struct reply *r, const struct reply_facts *f, struct buf *out) {
   const struct genchoice *c = last_of(r);
-  const char *status = !f                                ? "in_progress"
+  const char *status = r->status                         ? r->status
+                       : !f                              ? "in_progress"
                        : strcmp(c->finish, "abort") == 0 ? "cancelled"
                        : is_cut(c)                       ? "incomplete"
                                                          : "completed";
@@ -285,9 +295,9 @@ static void begin(struct reply *r, struct events *ev) {
 }
 
 /* A call's arguments stream; a search or a program comes whole, at its end. */
-static void put_answer(struct reply *r, uint32_t start, uint32_t end, bool last,
-                       struct events *ev) {
+static void put_answer(struct reply *r, const struct span *s, bool last, struct events *ev) {
   const struct genchoice *c = turn_of(r);
+  uint32_t start = s->start, end = s->end;
   enum reply_item item = reply_items_answer(c);
   bool streams = item != REPLY_CODE && item != REPLY_WEB;
   bool due = streams ? reply_has_part(c, start, end, false) : last && reply_items_has(c, item, end);
@@ -298,7 +308,7 @@ static void put_answer(struct reply *r, uint32_t start, uint32_t end, bool last,
   if (r->item == REPLY_NONE)
     open_item(r, item, c->thought, ev);
   if (streams)
-    put_delta(r, start, end, ev);
+    put_delta(r, s, ev);
 }
 
 static void tokens(struct reply *r, uint32_t choice, uint32_t from, uint32_t to, bool last,
@@ -309,12 +319,13 @@ static void tokens(struct reply *r, uint32_t choice, uint32_t from, uint32_t to,
   r->turn = choice;
   if (r->o.hide)
     end = start;
+  const struct span s = {start, end, from, to};
   if (reply_has_part(c, start, end, true)) {
     if (r->item != REPLY_REASONING)
       open_item(r, REPLY_REASONING, 0, ev);
-    put_delta(r, start, end, ev);
+    put_delta(r, &s, ev);
   }
-  put_answer(r, start, end, last, ev);
+  put_answer(r, &s, last, ev);
   if (last && r->item == REPLY_NONE && !c->call_name) /* an empty answer is a message, too */
     open_item(r, REPLY_MESSAGE, end, ev);
   if (last)

@@ -1,9 +1,11 @@
 /* responses.c: see responses.h; items: respitems.c, tools: resptools.c. */
 #include "sim/responses.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "sim/logprobs.h"
 #include "sim/respitems.h"
 #include "text/harmony.h"
 #include "text/json.h"
@@ -13,6 +15,8 @@
 static void entry_free(struct response_entry *x) {
   mem_free(x->id);
   mem_free(x->reply);
+  mem_free(x->ends);
+  buf_free(&x->events);
   value_free(&x->messages);
 }
 
@@ -30,20 +34,29 @@ const struct response_entry *response_store_find(const struct response_store *s,
   return NULL;
 }
 
+struct response_entry *response_store_get(struct response_store *s, const char *id) {
+  const struct response_entry *x = response_store_find(s, id);
+  return x ? &s->entries[x - s->entries] : NULL;
+}
+
+void response_entry_say(struct response_entry *x, const char *reply) {
+  mem_free(x->reply);
+  x->reply = mem_strdup(reply);
+}
+
 void response_store_put(struct response_store *s, const char *id, struct value messages,
                         size_t kept_items, const char *reply) {
-  struct response_entry made = {.id = mem_strdup(id),
-                                .messages = messages,
-                                .kept_items = kept_items,
-                                .reply = mem_strdup(reply)};
-  for (size_t i = 0; i < s->n; i++)
-    if (strcmp(s->entries[i].id, id) == 0) {
-      entry_free(&s->entries[i]);
-      s->entries[i] = made;
-      return;
-    }
-  MEM_GROW(s->entries, s->n, s->cap);
-  s->entries[s->n++] = made;
+  struct response_entry *x = response_store_get(s, id);
+  if (!x) {
+    MEM_GROW(s->entries, s->n, s->cap);
+    x = &s->entries[s->n++];
+    *x = (struct response_entry){.id = mem_strdup(id), .messages = value_null()};
+    buf_init(&x->events, BUF_MAX_OWN);
+  }
+  value_free(&x->messages);
+  x->messages = messages;
+  x->kept_items = kept_items;
+  response_entry_say(x, reply);
 }
 
 int responses_not_found(const char *id, struct apierror *e) {
@@ -95,6 +108,8 @@ static void make_chat(const struct response_ask *ask, const struct value *body,
                                      "temperature",
                                      "top_p",
                                      "top_k",
+                                     "include",
+                                     "top_logprobs",
                                      "seed",
                                      "stop",
                                      "ignore_eos",
@@ -132,7 +147,7 @@ static void make_chat(const struct response_ask *ask, const struct value *body,
 }
 
 /* What the response object repeats of the request. */
-static void make_echo(const struct value *body, struct buf *out) {
+static void make_echo(const struct value *body, bool background, struct buf *out) {
   static const struct {
     const char *name, *missing;
   } rows[] = {{"instructions", "null"},
@@ -157,24 +172,50 @@ static void make_echo(const struct value *body, struct buf *out) {
     else
       json_write(out, v);
   }
-  buf_puts(out, ",\"background\":false,\"service_tier\":\"auto\"");
+  buf_printf(out, ",\"background\":%s,\"service_tier\":\"auto\"", background ? "true" : "false");
+}
+
+/* What serving_responses refuses by itself has this type. */
+static int invalid(struct apierror *e, const char *param, const char *text) {
+  apierror_set(e, 400, param, "%s", text);
+  e->type = "invalid_request_error";
+  return ERR_INVALID;
+}
+
+/* Reads `store` and `background`, which go together. */
+static int read_store(const struct value *body, const struct response_store *store,
+                      struct response_ask *ask, struct apierror *e) {
+  int rc = reqfield_bool(body, "store", &ask->store, e);
+  if (!rc)
+    rc = reqfield_bool(body, "background", &ask->background, e);
+  if (rc || !ask->background)
+    return rc;
+  if (!ask->store)
+    return apierror_set(e, 400, "background", "background can only be used when `store` is true");
+  return store->off
+             ? invalid(e, "background",
+                       "This vLLM engine does not support `store=True` and therefore does not "
+                       "support the background mode. To enable these features, set the environment "
+                       "variable `VLLM_ENABLE_RESPONSES_API_STORE=1` when launching the vLLM "
+                       "server.")
+             : 0;
 }
 
 static int check(const struct value *body, const struct genmodel *model, struct apierror *e) {
   const struct value *choice = value_get(body, "tool_choice");
   const char *word = value_to_string(choice);
-  bool background = false;
-  int rc = reqfield_bool(body, "background", &background, e);
-  if (!rc && !reqfield_absent(value_get(body, "prompt")))
-    rc = apierror_set(e, 400, "prompt", "prompt template is not supported");
-  if (!rc && background)
-    rc =
-        apierror_set(e, 400, "background", "background is not supported by this simulated replica");
-  if (!rc && !reqfield_absent(choice) && (!word || strcmp(word, "auto") != 0) && model->encoder &&
-      harmony_knows(model->encoder))
-    rc = apierror_set(e, 400, "tool_choice",
-                      "Only 'auto' tool_choice is supported in response API with Harmony");
-  return rc;
+  bool harmony = model->encoder && harmony_knows(model->encoder);
+  if (!reqfield_absent(value_get(body, "prompt")))
+    return apierror_set(e, 400, "prompt", "prompt template is not supported");
+  if (value_count(value_get(body, "previous_input_messages")))
+    return apierror_set(e, 400, "previous_input_messages",
+                        "previous_input_messages is not supported by this simulated replica");
+  if (harmony && logprobs_included(body))
+    return invalid(e, "logprobs", "logprobs are not supported with gpt-oss models");
+  if (harmony && !reqfield_absent(choice) && (!word || strcmp(word, "auto") != 0))
+    return apierror_set(e, 400, "tool_choice",
+                        "Only 'auto' tool_choice is supported in response API with Harmony");
+  return 0;
 }
 
 /* The conversation as a chat request, and its first turn. */
@@ -186,6 +227,8 @@ static int read_chat(const struct value *body, const struct genmodel *model, str
     return rc;
   responses_bound_calls(ask);
   rc = genrequest_read(GEN_RESPONSES, &ask->chat, model, out, e);
+  if (rc && strcmp(e->param, "max_completion_tokens") == 0)
+    snprintf(e->param, sizeof e->param, "max_output_tokens");
   if (!rc)
     responses_mark_call(ask, out);
   return rc;
@@ -204,7 +247,7 @@ int responses_parse(const char *body, size_t len, const struct genmodel *model,
     goto out;
   rc = check(&v, model, e);
   if (!rc)
-    rc = reqfield_bool(&v, "store", &ask->store, e);
+    rc = read_store(&v, store, ask, e);
   if (!rc)
     rc = reqfield_int(&v, "max_tool_calls", 0, &ask->max_calls, e);
   if (!rc)
@@ -216,7 +259,7 @@ int responses_parse(const char *body, size_t len, const struct genmodel *model,
   if (!rc)
     rc = read_chat(&v, model, out, ask, e);
   ask->store = ask->store && !store->off;
-  make_echo(&v, &ask->echo);
+  make_echo(&v, ask->background, &ask->echo);
   value_free(&v);
 out:
   if (rc)

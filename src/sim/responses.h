@@ -14,7 +14,11 @@ struct response_entry {
   struct value messages; /* chat messages of its input, those of the chain before it included, and
                             of the first kept_items of its output: calls the server ran itself */
   size_t kept_items;
-  char *reply; /* the response object as JSON */
+  char *reply;            /* the response object as JSON */
+  bool pending, streamed; /* background.h: it is being made; its events are kept */
+  struct buf events;      /* theirs, with the end of each */
+  size_t *ends;
+  size_t n_events, cap_ends;
 };
 
 struct response_store {
@@ -26,7 +30,11 @@ struct response_store {
 void response_store_free(struct response_store *s);
 /* NULL when there is none of that id. */
 const struct response_entry *response_store_find(const struct response_store *s, const char *id);
-/* Takes `messages`; an entry of the same id is replaced. */
+/* The same, to be changed; it moves with the next put. */
+struct response_entry *response_store_get(struct response_store *s, const char *id);
+/* Another reply. */
+void response_entry_say(struct response_entry *x, const char *reply);
+/* Takes `messages`; of an entry of the same id they, kept_items and reply are replaced. */
 void response_store_put(struct response_store *s, const char *id, struct value messages,
                         size_t kept_items, const char *reply);
 
@@ -38,7 +46,7 @@ struct response_ask {
   struct resptools tools;
   int64_t max_calls, calls; /* max_tool_calls; those that were made of the server's own tools */
   char *previous;           /* previous_response_id; NULL */
-  bool store;
+  bool store, background;
   struct buf echo; /* `,"instructions":…,"metadata":…` and the rest, ready made */
 };
 

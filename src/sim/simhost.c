@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "sim/background.h"
 #include "sim/endpoints.h"
 #include "sim/generation.h"
 #include "sim/transfer.h"
@@ -184,6 +185,7 @@ static void end_engine(struct simhost *h) {
 void simhost_stop(struct simhost *h) {
   if (h->server)
     httpd_close(h->server);
+  background_drop_all(h);
   end_engine(h);
   loop_timer_clear(h->loop, &h->refuse_timer);
   transfer_free(h);
@@ -235,6 +237,7 @@ void simhost_end(struct simhost *h, enum simhost_life life) {
   } else {
     generation_reset_all(h);
   }
+  background_drop_all(h);
   end_engine(h);
   struct transfers *t = &h->transfers;
   struct simhost *(*find)(void *, const char *) = t->find;

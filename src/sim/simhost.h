@@ -1,10 +1,11 @@
 /* simhost.h: one replica of the fleet on the wire: its port, its step loop, its faults.
  *
  * Endpoints, as vLLM has them (facts/interfaces.md §1): POST /v1/chat/completions,
- * /v1/completions and /v1/responses (generation.c), GET /v1/responses/ID, GET /v1/models, /health,
- * /ping, /version, /metrics, POST /tokenize, /detokenize, /v1/chat/completions/render,
- * /v1/completions/render (textapi.c), /reset_prefix_cache, /sleep, /wake_up and the like
- * (devapi.c). Every answer has `x-inference-pod: ID`. */
+ * /v1/completions and /v1/responses (generation.c; in the background: background.c), GET
+ * /v1/responses/ID, GET /v1/models, /health, /ping, /version, /metrics, POST /tokenize,
+ * /detokenize, /v1/chat/completions/render, /v1/completions/render (textapi.c),
+ * /reset_prefix_cache, /sleep, /wake_up and the like (devapi.c). Every answer has `x-inference-pod:
+ * ID`. */
 #ifndef SIM_SIMHOST_H
 #define SIM_SIMHOST_H
 
@@ -20,6 +21,7 @@
 #include "sim/truth.h"
 
 struct generation;
+struct background_reader;
 
 /* KV that prefill legs left here, to be fetched by the decode leg (transfer.h). */
 struct transfers {
@@ -79,6 +81,7 @@ struct simhost {
   uint64_t seed;        /* of response ids */
   uint64_t overhead_ns; /* before a request enters the engine */
   struct generation *open;
+  struct background_reader *readers;
   enum face_kind face;
   struct simhost_flags flags;
   struct simhost *(*peer)(void *user, size_t i); /* the fleet's replicas that run, this one too, by

@@ -76,6 +76,23 @@ const cases = {
       total: first.usage.total_tokens, usage: last.usage, call: call.output[0].name,
       unknown: await refused(() => client.responses.create({ model, input: "x", previous_response_id: "resp_none" })) };
   },
+  // In the background: asked for until it is through, and read once more from the middle.
+  async background() {
+    const body = { model, input: "Take your time.", max_output_tokens: 20, background: true };
+    let response = await client.responses.create(body);
+    const first = response.status;
+    while (response.status === "queued" || response.status === "in_progress") response = await client.responses.retrieve(response.id);
+    let text = "", id = null;
+    for await (const e of await client.responses.create({ ...body, stream: true })) {
+      if (e.response) id = e.response.id;
+      if (e.type === "response.output_text.delta") text += e.delta;
+    }
+    const again = await client.get(`/responses/${id}`, { query: { stream: true, starting_after: 1 }, stream: true });
+    const numbers = [];
+    for await (const e of again) numbers.push(e.sequence_number);
+    const late = await refused(() => client.post(`/responses/${response.id}/cancel`));
+    return { first, status: response.status, whole: response.output_text ?? response.output[0].content[0].text, text, numbers, late };
+  },
   // A client's loop: the calls of streamed answers are run here, until there is an answer in words.
   async toolLoop() {
     const history = [...messages];

@@ -36,7 +36,7 @@ def test_chat(work):
         eq((said["finish"], said["first"]["completion_tokens"]), ("length", 20))
         n = said["first"]["prompt_tokens"]
         eq(said["first"]["prompt_tokens_details"], None)
-        eq(said["second"]["prompt_tokens_details"], {"cached_tokens": (n - 1) // 16 * 16})
+        eq(said["second"]["prompt_tokens_details"], {"cached_tokens": (n - 1) // 16 * 16, "created_cache_tokens": n // 16 * 16 - (n - 1) // 16 * 16})
 
 
 def test_tools(work):
@@ -54,6 +54,15 @@ def test_completions(work):
         said = client(f, "completions")
         eq((said["texts"], len(set(said["whole"]))), (said["whole"], 4))
         eq(said["echo"], "Hi")
+
+
+def test_background(work):
+    with fleet(work, "--profile", "instant") as f:
+        said = client(f, "background")
+        eq((said["first"], said["status"], said["text"]), ("queued", "incomplete", said["whole"]))
+        eq(said["numbers"], list(range(2, said["numbers"][-1] + 1)))
+        assert said["numbers"][-1] > 20, said
+        eq((said["late"]["status"], said["late"]["type"]), (400, "invalid_request_error"))
 
 
 def test_responses(work):

@@ -1,8 +1,11 @@
 """The Responses API of a simulated replica: streamed and whole, chains, function calls, what perigee's parser reads."""
 import json
 import subprocess
+import threading
+import time
+import urllib.request
 
-from harness import PERIGEE, eq, has, main
+from harness import PERIGEE, eq, has, main, wait_until
 from models import harmony, small
 from simfleet import fleet
 
@@ -91,7 +94,7 @@ def test_chains(work):
             eq(r["previous_response_id"], previous)
             before, previous = usage["total_tokens"], r["id"]
         error = f.ask(PATH, {"input": "x", "previous_response_id": "resp_nobody"}, 404).json["error"]
-        eq((error["type"], error["message"]), ("NotFoundError", "Response with id 'resp_nobody' not found."))
+        eq((error["type"], error["message"]), ("invalid_request_error", "Response with id 'resp_nobody' not found."))
         r = f.ask(PATH, {"input": "x", "store": False}).json
         eq(r["store"], False)
         f.ask(PATH, {"input": "y", "previous_response_id": r["id"]}, 404)
@@ -155,9 +158,10 @@ def test_harmony_thinks_and_refuses_a_choice(work):
 
 def test_refusals_and_faults(work):
     cases = [({}, "input"), ({"input": 3}, "input"), ({"input": [{"type": "mcp_call"}]}, "input"),
-             ({"input": [{"type": "function_call", "name": "f"}]}, "input"), ({"input": "x", "background": True}, "background"),
+             ({"input": [{"type": "function_call", "name": "f"}]}, "input"), ({"input": "x", "background": True, "store": False}, "background"),
              ({"input": "x", "prompt": {"id": "p"}}, "prompt"), ({"input": "x", "tools": [{"type": "mcp"}]}, "tools"),
-             ({"input": "x", "tool_choice": "required"}, "tool_choice"), ({"input": "x", "max_output_tokens": 0}, "max_completion_tokens")]
+             ({"input": "x", "tool_choice": "required"}, "tool_choice"), ({"input": "x", "max_output_tokens": 0}, "max_output_tokens"),
+             ({"input": "x", "previous_input_messages": [{}]}, "previous_input_messages")]
     with fleet(work, "--profile", "instant") as f:
         for body, param in cases:
             eq(f.ask(PATH, body, 400).json["error"]["param"], param, str(body))
@@ -169,6 +173,115 @@ def test_refusals_and_faults(work):
     with fleet(work, "--profile", "instant", "--fault", "truncated") as f:
         read = parse(work, f.ask(PATH, {"input": "x", "stream": True}).data)
         eq((read["complete"], read.get("finish_reason")), (False, None))
+
+
+# ---- in the background ----
+
+SLOW = ("--profile", "fixed", "--set", "ttft=100ms", "--set", "itl=20ms")
+BODY = {"input": "Take your time with this one.", "max_output_tokens": 12, "ignore_eos": True}
+
+
+def stored(f, x, status=200):
+    return f.ask(f"{PATH}/{x['id']}", None, status).json
+
+
+def wait_for(f, x, status="incomplete"):
+    wait_until(lambda: stored(f, x)["status"] == status)
+    return stored(f, x)
+
+
+def test_background(work):
+    """Queued at once, found in the store when it is through, as the foreground's answer; the next of a chain builds on it."""
+    with fleet(work, *SLOW) as f:
+        whole = f.ask(PATH, BODY).json
+        began = time.monotonic()
+        first = f.ask(PATH, dict(BODY, background=True)).json
+        assert time.monotonic() - began < 0.1
+        eq((first["status"], first["output"], first["usage"], first["background"]), ("queued", [], None, True))
+        eq(stored(f, first), first, "queued until it is through")
+        last = wait_for(f, first)
+        eq(last["usage"]["output_tokens"], 12)
+        eq(last["background"], True)
+        last = dict(last, background=False)
+        same(whole, last)
+        error = f.ask(f"{PATH}/{first['id']}/cancel", {}, 400).json["error"]
+        eq((error["message"], error["type"]), ("Cannot cancel a synchronous response.", "invalid_request_error"))
+        error = f.ask(f"{PATH}/{first['id']}?stream=true", None, 400).json["error"]
+        eq(error["message"], "Unknown response_id: " + first["id"])
+        more = f.ask(PATH, {"input": "And then?", "previous_response_id": first["id"], "max_output_tokens": 1}).json
+        assert more["usage"]["input_tokens_details"]["cached_tokens"] > 0, more["usage"]
+        page = f.metrics()
+        eq(page.value("vllm:request_success_total", finished_reason="length"), 3)
+    with fleet(work, *SLOW, "--no-responses-store") as f:
+        error = f.ask(PATH, dict(BODY, background=True), 400).json["error"]
+        eq((error["param"], error["type"]), ("background", "invalid_request_error"))
+        has(error["message"], "VLLM_ENABLE_RESPONSES_API_STORE=1")
+
+
+def test_background_streams(work):
+    """The client may leave: the response goes on, and its events can be read from any number on, during and afterwards."""
+    with fleet(work, *SLOW) as f:
+        body = json.dumps(dict(BODY, background=True, stream=True, request_id="resp_mine")).encode()
+        with urllib.request.urlopen(urllib.request.Request(f.url + PATH, body, {"Content-Type": "application/json"}), timeout=30) as r:
+            begun = b"".join(r.readline() for _ in range(3))
+        has(begun.decode(), "event: response.created")
+        whole = f.ask(f"{PATH}/resp_mine?stream=true")  # while it is made, to its end
+        events = whole.typed
+        eq(kinds(events), BEGIN + MESSAGE + ["response.incomplete"])
+        eq(stored(f, {"id": "resp_mine"}), events[-1]["response"])
+        later = f.ask(f"{PATH}/resp_mine?stream=true&starting_after=4").data
+        eq(later, b"\n\n".join(whole.data.split(b"\n\n")[5:]))
+        eq(f.ask(f"{PATH}/resp_mine?stream=true&starting_after={len(events)}").data, b"")
+        eq(f.ask(f"{PATH}/resp_mine").json, events[-1]["response"])
+        again = f.ask(PATH, dict(BODY, background=True, stream=True))
+        eq(kinds(again.typed), kinds(events))
+        read = parse(work, again.data)
+        eq((read["complete"], read["finish_reason"]), (True, "incomplete:max_output_tokens"))
+
+
+def test_background_is_cancelled(work):
+    """Its engine request ends, its readers' streams too; of what was made nothing is kept."""
+    long = dict(BODY, max_output_tokens=400, background=True)
+    with fleet(work, *SLOW) as f:
+        for stream in (False, True):
+            name = f"resp_{stream}"
+            got = []
+            thread = threading.Thread(target=lambda s=stream, n=name: got.append(f.ask(PATH, dict(long, stream=s, request_id=n)).data))
+            thread.start()
+            wait_until(lambda: f.metrics().value("vllm:num_requests_running") == 1)
+            answer = f.ask(f"{PATH}/{name}/cancel", {}).json
+            eq((answer["status"], answer["output"]), ("cancelled", []))
+            eq(stored(f, answer), answer)
+            thread.join(timeout=10)
+            if stream:
+                has(got[0].decode(), "response.output_text.delta")
+                eq(parse(work, got[0])["complete"], False)
+            wait_until(lambda: f.metrics().value("vllm:num_requests_running") == 0)
+            f.ask(f"{PATH}/{name}/cancel", {}, 400)
+        eq(f.metrics().value("vllm:request_success_total", finished_reason="abort"), 2)
+        f.ask(f"{PATH}/nobody/cancel", {}, 404)
+        f.ask(PATH, long)
+        f.admin("restart", {"replica": "r0", "down": "0.1s", "wait": True})  # with one under way
+        f.ask(PATH, dict(BODY, max_output_tokens=1))
+        f.ask(PATH, long)  # and so the fleet's end
+
+
+def test_logprobs(work):
+    """`include` tells them: of each delta without bytes, of the whole text with them."""
+    body = dict(BODY, include=["message.output_text.logprobs"], top_logprobs=2)
+    with fleet(work, "--profile", "instant") as f:
+        part = f.ask(PATH, body).json["output"][0]["content"][0]
+        eq("".join(t["token"] for t in part["logprobs"]), part["text"])
+        eq({(tuple(t), len(t["top_logprobs"])) for t in part["logprobs"]}, {(("token", "logprob", "bytes", "top_logprobs"), 2)})
+        events = f.ask(PATH, dict(body, stream=True)).typed
+        told = [t for e in events if e["type"] == "response.output_text.delta" for t in e["logprobs"]]
+        eq([(t["token"], t["logprob"]) for t in told], [(t["token"], t["logprob"]) for t in part["logprobs"]])
+        eq({tuple(t) for t in told}, {("token", "logprob", "top_logprobs")})
+        eq(events[-1]["response"]["output"][0]["content"][0]["logprobs"], part["logprobs"])
+        eq(f.ask(PATH, dict(body, include=[])).json["output"][0]["content"][0]["logprobs"], None)
+        eq(f.ask(PATH, dict(body, top_logprobs=21), 400).json["error"]["param"], "top_logprobs")
+    with fleet(work, "--profile", "instant", "--tokenizer", harmony(work)) as f:
+        has(f.ask(PATH, body, 400).json["error"]["message"], "logprobs are not supported with gpt-oss models")
 
 
 if __name__ == "__main__":

@@ -129,7 +129,12 @@ static void test_refusals(void **state) {
                 "max_tool_calls must be at least 0, got -1.");
   check_refused("{\"input\":[{\"content\":\"x\"}]}", 400, "input[0].role");
   check_refused("{\"input\":\"x\",\"prompt\":{}}", 400, "prompt template is not supported");
-  check_refused("{\"input\":\"x\",\"background\":true}", 400, "background");
+  check_refused("{\"input\":\"x\",\"background\":true,\"store\":false}", 400,
+                "background can only be used when `store` is true");
+  check_refused("{\"input\":\"x\",\"top_logprobs\":21}", 400, "greater than max allowed: 20");
+  store.off = true;
+  check_refused("{\"input\":\"x\",\"background\":true}", 400, "does not support `store=True`");
+  store.off = false;
   check_refused("{\"input\":\"x\",\"tools\":[{\"type\":\"mcp\"}]}", 400,
                 "tools[0]: an mcp tool needs a server_label");
   check_refused("{\"input\":\"x\",\"tools\":[{\"type\":\"file_search\"}]}", 400,
