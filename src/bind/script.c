@@ -170,10 +170,22 @@ static int do_value(lua_State *L) {
   return 0;
 }
 
+/* Whoever wrote the file knows nothing of JSON. */
+static void reword(struct err *err) {
+  static const char json[] = "cannot make JSON of ";
+  if (strncmp(err->text, json, sizeof json - 1) == 0) {
+    struct err said = *err;
+    err_set(err, said.code, "its table must not hold %s", said.text + sizeof json - 1);
+  }
+}
+
 int script_value(const char *path, struct value *out, struct err *err) {
   *out = value_null();
   struct job job = {.path = path, .value = out};
-  return run(do_value, &job, err);
+  int rc = run(do_value, &job, err);
+  if (rc && err)
+    reword(err);
+  return rc;
 }
 
 /* Whether the message on top says that the text was over too early. */

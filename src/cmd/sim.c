@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "base/mem.h"
+#include "base/units.h"
 #include "cmd/cmd.h"
 #include "cmd/readtable.h"
 #include "sim/simfleet.h"
@@ -177,8 +178,10 @@ static const struct options_command command = {
         "\n"
         "A profile file is Lua and returns a table of the fields that --set has. What it does not "
         "say\n"
-        "comes from base; without one it says prefill_tokens_per_s, decode_steps and kv_tokens "
-        "itself:\n"
+        "comes from base, a built-in profile; without one it says prefill_tokens_per_s,\n"
+        "decode_steps and kv_tokens itself, and the rest is: blocks of 16 tokens, 8192 tokens and\n"
+        "1024 sequences a step, 131072 tokens a request, no overheads. Times are texts with\n"
+        "units, or seconds:\n"
         "  return {\n"
         "    name = \"my-gpu\", prefill_tokens_per_s = 21000, kv_tokens = 400000,\n"
         "    decode_steps = { -- measured: sequences, tokens of each, time of a step\n"
@@ -331,6 +334,19 @@ static void print_events(const struct simfleet *f) {
   value_free(&v);
 }
 
+/* What the profile's figures come to: one that was said in other units stands out here. */
+static void print_pace(const struct steptime_profile *p) {
+  const struct engine_step prompt = {.prefill_tokens = 1000, .prefill_context = 1000 * 999 / 2};
+  const uint64_t ns[] = {p->request_overhead_ns + steptime_engine_ns(p, &prompt),
+                         steptime_step_ns(p, 0, 1, 1024), steptime_step_ns(p, 0, 64, 64 * 1024)};
+  char text[ARRAY_LEN(ns)][32];
+  for (size_t i = 0; i < ARRAY_LEN(ns); i++)
+    units_format_seconds((double)ns[i] / 1e9, text[i], sizeof text[i]);
+  printf("idle, a prompt of 1000 tokens takes %s; a decode step %s for one sequence, %s for 64, of "
+         "1024 tokens each\n",
+         text[0], text[1], text[2]);
+}
+
 static void print_table(const struct simfleet *f, const struct sim_options *o) {
   const struct engine_config *e = &f->config.engine;
   struct value v = simfleet_describe(f);
@@ -345,6 +361,7 @@ static void print_table(const struct simfleet *f, const struct sim_options *o) {
          e->block_size, e->max_model_len,
          f->config.max_model_len_lowered ? " (lowered to what the blocks hold)" : "");
   const struct steptime_profile *p = &f->config.time;
+  print_pace(p);
   if (p->offload.tokens || p->shared.tokens)
     printf("behind them: CPU memory for %llu tokens a replica, shared storage for %llu\n",
            (unsigned long long)p->offload.tokens, (unsigned long long)p->shared.tokens);

@@ -224,6 +224,8 @@ static int take_fields(struct simconfig *c, const struct value *table, struct er
     if (rc)
       return rc;
   }
+  if (value_get(table, "kv_tokens") && value_get(table, "kv_blocks"))
+    return err_set(err, ERR_INVALID, "kv_tokens and kv_blocks say the same; leave one out");
   const struct value *steps = value_get(table, "decode_steps");
   if (!steps)
     return 0;

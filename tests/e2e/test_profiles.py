@@ -70,6 +70,32 @@ def test_a_profile_file_is_checked(work):
     has(result.err, "nowhere.lua")
 
 
+def test_a_table_of_numbers_that_are_none(work):
+    for value, what in (("0/0", "NaN"), ("1/0", "an infinite number"), ("-1/0", "an infinite number"), ("print", "a function")):
+        work.write("gpu.lua", f'return {{ base = "tiny", offload = {{ tokens = {value} }} }}')
+        for command in (("sim",), ("run", "s.lua"), ("dry", "s.lua")):
+            result = work.perigee(*command, "--profile", "gpu.lua", timeout=30)
+            eq(result.status, 2, result.err)
+            has(result.err, f"--profile gpu.lua: its table must not hold {what} (at .offload.tokens)")
+
+
+def test_sim_says_what_the_figures_come_to(work):
+    """A profile whose times were meant in ms and are seconds is seen at the start."""
+    work.write("gpu.lua", GPU.replace('"4ms"', "4").replace('"5ms"', "5"))
+    for profile, line in (("gpu.lua", "idle, a prompt of 1000 tokens takes 101 ms; a decode step 5.32 s for one sequence, 1m 37s for "
+                                      "64, of 1024 tokens each\n"),
+                          ("adr-04", "takes 416 ms; a decode step 6.50 ms for one sequence, 8.62 ms for 64, of 1024 tokens each\n")):
+        process = work.start("sim", "--profile", profile)
+        out = ""
+        while "Ctrl-C" not in out:
+            more = process.stdout.readline()
+            assert more, process.stderr.read()
+            out += more
+        process.terminate()
+        process.communicate(timeout=10)
+        has(out, line)
+
+
 def test_help_says_what_a_profile_file_is(work):
     out = work.perigee("sim", "--help").out
     for word in ("adr-04", "decode_steps", "offload_tokens", "shared_tokens", "kv_bytes_per_token"):

@@ -47,6 +47,11 @@ static void reads_a_value(void **state) {
   check_has(err.text, "must return a table, it returned number");
   assert_int_equal(v.kind, VALUE_NULL);
   unlink(path);
+  path = path_of("return { a = { b = 0/0 } }\n");
+  assert_int_equal(script_value(path, &v, &err), ERR_INVALID);
+  assert_string_equal(err.text, "its table must not hold NaN (at .a.b)");
+  assert_int_equal(script_value(path, &v, NULL), ERR_INVALID);
+  unlink(path);
 }
 
 static void calls_a_module_s_function(void **state) {

@@ -192,6 +192,8 @@ static void decode_steps_that_are_wrong(void **state) {
   check_refused("{\"prefill_tokens_per_s\":1,\"kv_tokens\":16000,\"decode_seq\":\"9ms\","
                 "\"decode_steps\":[{\"batch\":1,\"context\":1,\"time\":\"5ms\"}]}",
                 "decode_seq and decode_steps say the same; leave one out");
+  check_refused("{\"base\":\"tiny\",\"kv_blocks\":900,\"kv_tokens\":16000}",
+                "kv_tokens and kv_blocks say the same; leave one out");
 }
 
 /* What perigee.fleet.profiles gives is a profile file's table: it makes the same profile. */
