@@ -27,7 +27,13 @@
 #define BEHIND                                                                                     \
   .chunk_tokens = 256, .offload = {.link = DRAM}, .shared = {.link = OBJECT_STORE},                \
   .transfer = {.bytes_per_s = 25e9}
-#define H100_BATCH .block_size = 16, .max_num_batched_tokens = 8192, .max_num_seqs = 1024
+/* Of every server on H100s; and what gpt-oss-20b's 24 layers, weights and KV take there. */
+#define H100 .decode_seq_ns = 4400, .max_num_batched_tokens = 8192, .max_num_seqs = 1024, BEHIND
+#define INGEST .request_overhead_ns = 15600000, .block_size = 16
+#define GPT_OSS_20B                                                                                \
+  H100, .step_overhead_ns = 0.896e6, .decode_base_ns = 5.57e6,                                     \
+        .decode_context_ns = 28.6 /* 49,152 bytes */, .kv_bytes_per_token = 49152,                 \
+        .max_model_len = 131072
 #define UNLIMITED_BATCH                                                                            \
   .kv_tokens = 62500 * 16, .block_size = 16, .max_num_batched_tokens = 1 << 20,                    \
   .max_num_seqs = 4096, .max_model_len = 131072, BEHIND
@@ -38,40 +44,29 @@ static const struct steptime_profile profiles[] = {
      .prefill_tokens_per_s = 30000,
      .step_overhead_ns = 1.153e6, /* 32 layers */
      .decode_base_ns = 5.67e6,
-     .decode_seq_ns = 4400,
      .decode_context_ns = 76.2, /* 131,072 bytes */
-     .request_overhead_ns = 15600000,
      .kv_tokens = 26300 * 16,
-     H100_BATCH,
      .max_model_len = 131072,
      .kv_bytes_per_token = 131072,
-     BEHIND},
+     INGEST,
+     H100},
     {.name = "qwen3-32b",
      .summary = "Qwen3-32B bf16 on two H100, tensor parallel",
      .prefill_tokens_per_s = 15900,
      .step_overhead_ns = 2.180e6, /* 64 layers */
      .decode_base_ns = 12.74e6,
-     .decode_seq_ns = 4400,
      .decode_context_ns = 76.2, /* 131,072 bytes on each GPU */
-     .request_overhead_ns = 15600000,
      .kv_tokens = 18100 * 16,
-     H100_BATCH,
      .max_model_len = 40960,
      .kv_bytes_per_token = 262144,
-     BEHIND},
+     INGEST,
+     H100},
     {.name = "gpt-oss-20b",
      .summary = "gpt-oss-20b MXFP4 on one H100",
      .prefill_tokens_per_s = 45000,
-     .step_overhead_ns = 0.896e6, /* 24 layers */
-     .decode_base_ns = 5.57e6,
-     .decode_seq_ns = 4400,
-     .decode_context_ns = 28.6, /* 49,152 bytes */
-     .request_overhead_ns = 15600000,
      .kv_tokens = 69600 * 16,
-     H100_BATCH,
-     .max_model_len = 131072,
-     .kv_bytes_per_token = 49152,
-     BEHIND},
+     INGEST,
+     GPT_OSS_20B},
     /* The host of ADR-04's experiment (facts §6.1): gpt-oss-20b, blocks of 64, two replicas behind
      * a gateway and an EPP. Fitted to the published means: 6,653 tokens cold 1.287 s, with 61 of
      * them left to compute 0.315 s; 12,944 tokens cold 2.596 s, with 16 left 0.283 s. Each comes
@@ -82,18 +77,10 @@ static const struct steptime_profile profiles[] = {
      .summary = "gpt-oss-20b on the host of the first reference experiment (ADR-04)",
      .prefill_tokens_per_s = 8370,
      .prefill_context_ns = 9.04,
-     .step_overhead_ns = 0.896e6,
-     .decode_base_ns = 5.57e6,
-     .decode_seq_ns = 4400,
-     .decode_context_ns = 28.6,
      .request_overhead_ns = 291000000,
      .kv_tokens = 17400 * 64,
      .block_size = 64,
-     .max_num_batched_tokens = 8192,
-     .max_num_seqs = 1024,
-     .max_model_len = 131072,
-     .kv_bytes_per_token = 49152,
-     BEHIND},
+     GPT_OSS_20B},
     /* For demonstrations on a laptop, where the `bytes` tokenizer makes every byte of a prompt one
      * token: prompts are four to five times as long in tokens as on a real server, and the budget
      * so small that a handful of conversations fill it. A prompt of 8,000 bytes takes 0.4 s cold
