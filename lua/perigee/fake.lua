@@ -167,10 +167,37 @@ end
 
 -- ---- routing ----
 
+-- The index of a replica's index or id.
+local function index_of(vu, replica, where)
+  for i, r in ipairs(vu.fleet.replicas) do
+    if i == replica or r.id == replica then
+      return i
+    end
+  end
+  core.raise(("%s: no replica %s among the fleet's %d"):format(where, core.shown(replica),
+    #vu.fleet.replicas))
+end
+
+function Vu:in_rotation(replica)
+  return not self.fleet.replicas[index_of(self, replica, "vu:in_rotation")].out
+end
+
+function Vu:stand_in(replica)
+  local replicas, at = self.fleet.replicas, index_of(self, replica, "vu:stand_in")
+  for i = at, at + #replicas - 1 do
+    local index = (i - 1) % #replicas + 1
+    if not replicas[index].out then
+      return index
+    end
+  end
+  return nil
+end
+
 function Vu:pick_next(counter)
   local at = self.record_of.counters[counter] or 0
-  self.record_of.counters[counter] = at + 1
-  return at % #self.fleet.replicas + 1
+  local index = self:stand_in(at % #self.fleet.replicas + 1)
+  self.record_of.counters[counter] = index or at
+  return index
 end
 
 function Vu:inflight(index)
@@ -254,6 +281,9 @@ function Vu:try_http(opts)
   end
   local request = describe(self, opts)
   table.insert(self.requests, request)
+  if opts.refused then
+    return nil, "connect", opts.refused, { headers = {} }
+  end
   local reply, scripted = scripted_reply(self, request)
   self.clock = self.clock + reply.e2e
   if reply.class then

@@ -18,6 +18,9 @@ local function unevenness(summary, list)
     return nil
   end
   for _, r in ipairs(list) do
+    if (num(r.rotation) or 1) < 1 then
+      return nil -- it was out of rotation for a while
+    end
     local n = num(r.sessions) or 0
     sessions, low, high = sessions + n, math.min(low, n), math.max(high, n)
   end
@@ -76,7 +79,7 @@ function servers.replicas(summary)
       notes[1] = ("… and %d more in summary.json."):format(#list - MAX_REPLICAS)
       break
     end
-    local idle = r.requests == 0
+    local idle = r.requests == 0 and (num(r.rotation) or 1) >= 1
     rows[i] = { tostring(r.id), { count(r.requests), mark = idle and "bad" or nil },
       quantity(r.share, "ratio"), count(r.sessions), count(r.failed), count(r.ttft_n),
       quantity(r.ttft_p50, "s"), quantity(r.e2e_mean, "s"), quantity(r.e2e_p95, "s"),

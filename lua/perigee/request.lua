@@ -77,6 +77,20 @@ function request.body_options(sender, opts, where, fixed)
   return body, max_tokens, whole and body.max_tokens or nil
 end
 
+-- The replica that the policy named, or what stands in for it while it is out of rotation: index, id,
+-- reason. Without an index nothing is in rotation, and the reason says that.
+local function in_rotation(vu, chosen)
+  local replicas, index = vu.fleet.replicas, vu:stand_in(chosen)
+  if index == chosen then
+    return index, replicas[index].id
+  elseif index then
+    return index, replicas[index].id, replicas[chosen].id .. " is out of rotation"
+  end
+  local n = #replicas
+  return nil, nil, n == 1 and ("no replica is in rotation: the fleet's only one, %s, is out of it"):format(
+    replicas[1].id) or ("no replica is in rotation: all %d of the fleet are out of it"):format(n)
+end
+
 -- Asks the policy where `prompt` goes; returns the fields of vu:http.
 local function routed(sender, vu, prompt)
   local policy = sender.route or vu.route or sender.fallback_route
@@ -85,18 +99,20 @@ local function routed(sender, vu, prompt)
     core.raise("the routing policy returned " .. type(chosen)
       .. ", a table { replica =, policy = } is expected")
   end
-  local replica = chosen.replica and vu.fleet.replicas[chosen.replica]
-  if chosen.replica and not replica then
-    core.raise(("the routing policy chose replica %s, the fleet has %d"):format(chosen.replica,
-      #vu.fleet.replicas))
+  local call = { policy = chosen.policy, route_reason = chosen.reason, fallback = chosen.fallback }
+  if chosen.replica == nil then
+    return call
+  elseif not vu.fleet.replicas[chosen.replica] then
+    core.raise(("the routing policy chose replica %s, the fleet has %d"):format(
+      core.shown(chosen.replica), #vu.fleet.replicas))
   end
-  return {
-    replica = chosen.replica,
-    policy = chosen.policy,
-    chosen = replica and replica.id or nil,
-    route_reason = chosen.reason,
-    fallback = chosen.fallback,
-  }
+  local index, id, moved = in_rotation(vu, chosen.replica)
+  call.replica, call.chosen = index, id
+  if moved then
+    call.route_reason, call.fallback = moved, true
+    call.refused = not index and moved or nil
+  end
+  return call
 end
 
 -- Sends `body`; `verb` is "http" or "try_http". `prompt` says what it is: api, turn, step, branch,

@@ -1,7 +1,8 @@
 -- Routing policies: functions (vu, prompt) -> route. A route names the replica (an index of
 -- vu.fleet.replicas), the policy and, where there is one, the reason; without a replica the request
 -- goes to the fleet's gateway. No policy draws from vu.rng: the same session must say the same bytes
--- under every policy.
+-- under every policy. Replicas can be out of rotation for a while (run/router.h); what a policy names
+-- all the same, perigee.request moves to the one that stands in.
 local core = require "perigee.core"
 
 local route = {}
@@ -19,13 +20,26 @@ local function number_of(vu)
   return vu.session or 0
 end
 
--- A hash as an index of the fleet's replicas.
+local TRIES = 64 -- then it is the next one in the fleet's order: with half of it out once in 10^19 times
+
+-- A hash as an index of the fleet's replicas: of those that it leads to one after the other, the first
+-- in rotation. Where it leads does not depend on which are in, so one that goes out hands on what it had
+-- and nothing else moves, to all others alike; it gets the same back, and one that is added gets its part
+-- of each.
 local function index(hash, vu, where)
   local n = #vu.fleet.replicas
   if n == 0 then
     core.raise(where .. ": the fleet has no replicas, only a gateway; leave the choice to it")
   end
-  return (hash >> 1) % n + 1
+  local at
+  for _ = 1, TRIES do
+    at = (hash >> 1) % n + 1
+    if vu:in_rotation(at) then
+      return at
+    end
+    hash = mix(hash)
+  end
+  return at
 end
 
 --- One replica by index or id; without one the gateway, else the first replica.
@@ -47,12 +61,18 @@ function route.direct(replica)
   end
 end
 
+-- What the run's router gave. Where nothing is in rotation that is nothing, and any replica will do: none
+-- stands in for it either, and that is said.
+local function picked(replica, policy)
+  return { replica = replica or 1, policy = policy }
+end
+
 --- Each in turn, exact over all workers.
 function route.round_robin(opts)
   opts = core.options(opts, "route.round_robin", { "counter" })
   local counter = opts.counter or "round_robin"
   return function(vu)
-    return { replica = vu:pick_next(counter), policy = "round_robin" }
+    return picked(vu:pick_next(counter), "round_robin")
   end
 end
 
@@ -67,7 +87,7 @@ end
 --- The replica with the fewest of this run's requests in flight.
 function route.least_inflight()
   return function(vu)
-    return { replica = vu:pick_least(), policy = "least_inflight" }
+    return picked(vu:pick_least(), "least_inflight")
   end
 end
 

@@ -144,13 +144,15 @@ void bind_body_add(struct bind_body *b, struct blob *part); /* takes its own ref
  * - vu:pick_next(counter) -> index: round robin, exact over all workers
  * - vu:pick_least() -> index, counted in flight at once; vu:pick(index) counts one in flight
  * - vu:inflight(index) -> n
+ * - vu:in_rotation(index) -> boolean; vu:stand_in(index) -> it, or the next in rotation behind it
+ * - pick_next, pick_least and stand_in give nil when no replica is in rotation
  * - The next vu:http to that replica takes the counted pick over and ends it when it is over; a
  * pick that no request took over ends with the virtual user. A request to a replica that was not
  * picked counts itself, so authors need none of this.
  *
  * More fields: vu:branch() -> a new branch number of the session (for a fork on the same vu);
  * vu.branch_id (0 = the trunk), vu.parent_branch (nil on the trunk); vu.route: the plan's `route`
- * as given (nil when absent); vu.fleet: {replicas = {{id, url}, …}, gateway, model, tenant,
+ * as given (nil when absent); vu.fleet: {replicas = {{id, url, spare}, …}, gateway, model, tenant,
  * simulated}, read-only.
  *
  * Expected failures are tables with the fields class and detail and the metatable BIND_FAILURE;

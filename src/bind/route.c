@@ -56,12 +56,19 @@ bool vu_take_pick(struct vu *vu, size_t replica) {
   return false;
 }
 
+/* nil where nothing is in rotation */
+static void push_replica(lua_State *L, size_t replica) {
+  if (replica == ROUTER_NONE)
+    lua_pushnil(L);
+  else
+    lua_pushinteger(L, (lua_Integer)replica + 1);
+}
+
 /* pick_next(counter) -> index */
 int vu_method_pick_next(lua_State *L) {
   const struct vu *vu = bind_check_vu(L, 1);
   const char *counter = luaL_optstring(L, 2, "");
-  size_t replica = router_next(check_router(L, vu, "vu:pick_next"), counter);
-  lua_pushinteger(L, (lua_Integer)replica + 1);
+  push_replica(L, router_next(check_router(L, vu, "vu:pick_next"), counter));
   return 1;
 }
 
@@ -69,8 +76,9 @@ int vu_method_pick_next(lua_State *L) {
 int vu_method_pick_least(lua_State *L) {
   struct vu *vu = bind_check_vu(L, 1);
   size_t replica = router_take_least(check_router(L, vu, "vu:pick_least"));
-  keep_pick(vu, replica);
-  lua_pushinteger(L, (lua_Integer)replica + 1);
+  if (replica != ROUTER_NONE)
+    keep_pick(vu, replica);
+  push_replica(L, replica);
   return 1;
 }
 
@@ -90,5 +98,21 @@ int vu_method_inflight(lua_State *L) {
   const struct router *r = check_router(L, vu, "vu:inflight");
   size_t replica = vu_check_replica(L, vu, 2, "vu:inflight");
   lua_pushinteger(L, (lua_Integer)router_inflight(r, replica));
+  return 1;
+}
+
+/* in_rotation(index or id) -> boolean */
+int vu_method_in_rotation(lua_State *L) {
+  const struct vu *vu = bind_check_vu(L, 1);
+  const struct router *r = check_router(L, vu, "vu:in_rotation");
+  lua_pushboolean(L, router_in_rotation(r, vu_check_replica(L, vu, 2, "vu:in_rotation")));
+  return 1;
+}
+
+/* stand_in(index or id) -> index */
+int vu_method_stand_in(lua_State *L) {
+  const struct vu *vu = bind_check_vu(L, 1);
+  const struct router *r = check_router(L, vu, "vu:stand_in");
+  push_replica(L, router_stand_in(r, vu_check_replica(L, vu, 2, "vu:stand_in")));
   return 1;
 }

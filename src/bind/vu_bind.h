@@ -18,6 +18,7 @@ MAY_RAISE int vu_method_all(lua_State *L), vu_method_spawn(lua_State *L);
 MAY_RAISE int vu_task_join(lua_State *L), vu_task_gc(lua_State *L);
 MAY_RAISE int vu_method_pick_next(lua_State *L), vu_method_pick_least(lua_State *L);
 MAY_RAISE int vu_method_pick(lua_State *L), vu_method_inflight(lua_State *L);
+MAY_RAISE int vu_method_in_rotation(lua_State *L), vu_method_stand_in(lua_State *L);
 
 /* Raises how to call the method that runs: on a user, with a colon. */
 MAY_RAISE NORETURN void vu_refuse_self(lua_State *L);

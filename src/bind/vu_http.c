@@ -268,6 +268,12 @@ static MAY_RAISE void read_url(lua_State *L, struct http_op *op, const char *url
   lua_pop(L, 1);
 }
 
+/* The first of the fleet, whatever is said of it, when nothing is in rotation. */
+static size_t first_in_rotation(const struct worker *w) {
+  size_t replica = router_stand_in(w->run->router, 0);
+  return replica != ROUTER_NONE ? replica : 0;
+}
+
 static MAY_RAISE void read_target(lua_State *L, struct http_op *op, const char *what) {
   struct vu *vu = op->vu;
   struct worker *w = vu->state->options.worker;
@@ -287,7 +293,7 @@ static MAY_RAISE void read_target(lua_State *L, struct http_op *op, const char *
   else if (!f || (!f->gateway && f->n_replicas == 0))
     bind_raise(L, "%s: there is no fleet to send to: give url, or run with --replica id=url", what);
   else if (!f->gateway)
-    op->replica = 0;
+    op->replica = first_in_rotation(w);
   op->request.target = w->targets[op->replica != NO_REPLICA ? op->replica : f->n_replicas];
 }
 
@@ -472,7 +478,7 @@ static MAY_RAISE void fill_sample(lua_State *L, struct http_op *op, const char *
   s->chosen = copy_option(L, op, O_CHOSEN, what);
   s->route_reason = copy_option(L, op, O_ROUTE_REASON, what);
   s->fallback = flag_option(L, op, O_FALLBACK, what);
-  if (op->replica != NO_REPLICA) {
+  if (op->replica != NO_REPLICA && !op->request.refused) {
     const char *id = o->fleet->replicas[op->replica].id;
     s->served = sample_keep(s, id, strlen(id));
   }
@@ -558,6 +564,7 @@ static MAY_RAISE int request(lua_State *L, bool tries) {
   r->follow_redirects = flag_option(L, op, O_REDIRECTS, what);
   r->accept_compressed = flag_option(L, op, O_COMPRESSED, what);
   r->sched_ns = due_time(L, op, what);
+  r->refused = string_option(L, op, O_REFUSED, what); /* by who chose the replica: not sent */
   if (vu->root->kind == VU_SESSION)
     fill_sample(L, op, what);
   r->done = op_done;
@@ -565,7 +572,7 @@ static MAY_RAISE int request(lua_State *L, bool tries) {
   if (http_request_start(vu->state->options.worker->client, r, &err))
     bind_raise(L, "%s: %s", what, err.text);
   op->running = true;
-  if (op->replica != NO_REPLICA) {
+  if (op->replica != NO_REPLICA && !r->refused) {
     if (!vu_take_pick(vu, op->replica))
       router_take(vu->state->options.worker->run->router, op->replica);
     op->counted = true;

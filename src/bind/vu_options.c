@@ -5,12 +5,12 @@
 #include <string.h>
 
 const char *const vu_option_names[N_OPTIONS] = {
-    "api",          "asked_tokens",  "body",        "branch",    "caller",
-    "chosen",       "compressed",    "fallback",    "hash_ns",   "headers",
-    "json",         "max_body",      "method",      "parent",    "path",
-    "policy",       "prompt_tokens", "redirects",   "render_ns", "replica",
-    "route_reason", "sched",         "step",        "stream",    "survived_tokens",
-    "tags",         "timeout",       "tokenize_ns", "turn",      "url"};
+    "api",        "asked_tokens",    "body",    "branch",       "caller",        "chosen",
+    "compressed", "fallback",        "hash_ns", "headers",      "json",          "max_body",
+    "method",     "parent",          "path",    "policy",       "prompt_tokens", "redirects",
+    "refused",    "render_ns",       "replica", "route_reason", "sched",         "step",
+    "stream",     "survived_tokens", "tags",    "timeout",      "tokenize_ns",   "turn",
+    "url"};
 
 /* The first option that begins with a letter. */
 static const uint8_t options_from['z' - 'a' + 1] = {

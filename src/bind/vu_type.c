@@ -52,6 +52,9 @@ static MAY_RAISE void push_fleet(lua_State *L, const struct state *s) {
     r->kind = SHARED_OBJECT;
     add_string(r, "id", f->replicas[i].id);
     add_string(r, "url", f->replicas[i].url);
+    if (i >= f->n_replicas - f->n_spares)
+      *shared_add(r, "spare", strlen("spare")) =
+          (struct shared){.kind = SHARED_BOOL, .u.boolean = true};
   }
   if (f) {
     add_string(tree, "gateway", f->gateway);
@@ -190,6 +193,7 @@ static const luaL_Reg methods[] = {
     {"check", vu_method_check},
     {"fail", vu_method_fail},
     {"http", vu_method_http},
+    {"in_rotation", vu_method_in_rotation},
     {"inflight", vu_method_inflight},
     {"log", vu_method_log},
     {"now", vu_method_now},
@@ -199,6 +203,7 @@ static const luaL_Reg methods[] = {
     {"record", vu_method_record},
     {"sleep", vu_method_sleep},
     {"spawn", vu_method_spawn},
+    {"stand_in", vu_method_stand_in},
     {"tag", vu_method_tag},
     {"try_http", vu_method_try_http},
     {NULL, NULL},

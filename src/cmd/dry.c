@@ -11,6 +11,7 @@
 
 static const struct options_spec specs[] = {
     SIMOPTS_SPECS(struct run_options, sim, "replicas of the fleet (default 3)"),
+    SIMOPTS_SPARES_SPEC(struct run_options, sim),
     {"--truth", "FILE", OPTIONS_TEXT, AT(sim.truth),
      "where the fleet logs what it sent and when, in virtual time"},
     {"--set", "NAME=VALUE", OPTIONS_LIST, AT(sets),
@@ -55,10 +56,8 @@ static const struct options_spec specs[] = {
 };
 
 static const struct options_range ranges[] = {
-    {"--sim", 1, 4096},
-    {"--runaway", 1e-3, 86400},
-    {"--max-users", 1, HUGE_VAL},
-    {"--point", 1, HUGE_VAL},
+    {"--sim", 1, 4096},           {"--spares", 0, 4095},    {"--runaway", 1e-3, 86400},
+    {"--max-users", 1, HUGE_VAL}, {"--point", 1, HUGE_VAL},
 };
 
 const struct options_command dry_command = {

@@ -38,11 +38,13 @@ static void take_text(char **field, const char *value) {
 static int describe(const struct simfleet *f, struct fleet *fleet, struct err *err) {
   struct value v = simfleet_describe(f);
   int rc = 0;
-  for (size_t i = 0; i < f->n_hosts && !rc; i++) {
+  for (size_t i = 0; i < f->n_hosts + f->n_spares && !rc; i++) {
+    const struct simhost *h = i < f->n_hosts ? f->hosts[i] : f->spares[i - f->n_hosts];
     char text[160];
-    snprintf(text, sizeof text, "%s=%s", f->hosts[i]->id, f->hosts[i]->url);
+    snprintf(text, sizeof text, "%s=%s", h->id, h->url);
     rc = fleet_add_replica(fleet, text, err);
   }
+  fleet->n_spares = f->n_spares;
   take_text(&fleet->model, f->model.name);
   take_text(&fleet->tokenizer, "bytes");
   fleet->block_size = f->config.engine.block_size;
@@ -62,6 +64,7 @@ int dryfleet_start(struct dryfleet *d, const struct simopts *wish, int64_t repli
   struct simfleet_options o = {
       .in_memory = true,
       .n_replicas = (size_t)(wish->replicas ? wish->replicas : replicas),
+      .n_spares = (size_t)wish->spares,
       .model = fleet->model,
       .text = {fleet->tokenizer, fleet->family, fleet->template, fleet->now},
       .truth = wish->truth,

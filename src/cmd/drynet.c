@@ -129,13 +129,16 @@ static void hand_over(struct loop_task *task) {
 
 /* "r12.simulated"; NULL: no replica of the fleet. */
 static struct simhost *find_host(const struct drynet *n, const char *name) {
-  size_t i = 0;
+  const struct simfleet *f = n->fleet;
+  size_t i = 0, all = f->n_hosts + f->n_spares; /* numbers go on in those to come */
   const char *p = name + 1;
   if (*name != 'r' || *p < '0' || *p > '9')
     return NULL;
-  for (; *p >= '0' && *p <= '9' && i < n->fleet->n_hosts; p++)
+  for (; *p >= '0' && *p <= '9' && i < all; p++)
     i = i * 10 + (size_t)(*p - '0');
-  return strcmp(p, ".simulated") == 0 && i < n->fleet->n_hosts ? n->fleet->hosts[i] : NULL;
+  if (strcmp(p, ".simulated") != 0 || i >= all)
+    return NULL;
+  return i < f->n_hosts ? f->hosts[i] : f->spares[i - f->n_hosts];
 }
 
 static int start(void *self, struct http_exchange *x, struct err *err) {
@@ -148,7 +151,8 @@ static int start(void *self, struct http_exchange *x, struct err *err) {
                    "sends this request");
   n->totals.requests++;
   if (host->refusing)
-    return err_set(err, ERR_IO, "connection refused (a fault of %s)", host->id);
+    return err_set(err, ERR_IO, "connection refused (%s is %s)", host->id,
+                   simhost_gone(host) ? "down" : "at fault");
   struct call *c = take_call(n);
   c->host = host;
   c->x = x;

@@ -227,7 +227,7 @@ static void judge_server(struct pass *p, struct value *out) {
 static size_t list_servers(const struct paritycheck *check, struct parity_server *out) {
   const struct fleet *f = check->fleet;
   size_t n = 0;
-  for (size_t i = 0; i < (f->gateway ? 1 : f->n_replicas); i++) {
+  for (size_t i = 0; i < (f->gateway ? 1 : f->n_replicas - f->n_spares); i++) {
     const char *id = f->gateway ? "gateway" : f->replicas[i].id;
     const char *url = f->gateway ? f->gateway : f->replicas[i].url;
     if (!check->only || strcmp(check->only, id) == 0 || strcmp(check->only, url) == 0)

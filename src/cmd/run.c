@@ -153,16 +153,17 @@ static int find_fleet(struct runjob *job, struct err *err) {
   if (rc)
     return rc;
   if (own && (o->sim.replicas || simopts_described(&o->sim)))
+    return err_set(err, ERR_INVALID,
+                   "--sim, --spares, --profile, --sim-set, --fault and --truth are for the "
+                   "built-in fleet, and "
+                   "--fleet %s names servers of your own",
+                   o->fleet.fleet_file);
+  if (!given && job->plan.n_targets && simopts_described(&o->sim))
     return err_set(
         err, ERR_INVALID,
-        "--sim, --profile, --sim-set, --fault and --truth are for the built-in fleet, and "
-        "--fleet %s names servers of your own",
-        o->fleet.fleet_file);
-  if (!given && job->plan.n_targets && simopts_described(&o->sim))
-    return err_set(err, ERR_INVALID,
-                   "--profile, --sim-set, --fault and --truth are for the built-in fleet, and the "
-                   "plan (%s) has its own target; --sim %d takes the built-in fleet instead",
-                   job->plan.where, RUN_SIM_REPLICAS);
+        "--spares, --profile, --sim-set, --fault and --truth are for the built-in fleet, and the "
+        "plan (%s) has its own target; --sim %d takes the built-in fleet instead",
+        job->plan.where, RUN_SIM_REPLICAS);
   for (size_t i = 0; i < job->plan.n_targets && !rc && !given; i++) {
     rc = fleet_add_replica(&job->fleet, job->plan.targets[i], err);
     if (rc)
@@ -468,7 +469,8 @@ static int prepare(struct runjob *job, struct err *err) {
   bool own = !job->fleet.n_replicas && !job->fleet.gateway;
   size_t need = 32 + 8 * (size_t)workers;
   size_t fleet_need =
-      (size_t)(job->options.sim.replicas ? job->options.sim.replicas : RUN_SIM_REPLICAS) + 64;
+      (size_t)(job->options.sim.replicas ? job->options.sim.replicas : RUN_SIM_REPLICAS) +
+      (size_t)job->options.sim.spares + 64;
   if (own && fleet_need > need) /* the built-in fleet has a process and a limit of its own */
     need = fleet_need;
   if (!job->is_dry) {

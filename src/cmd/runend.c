@@ -21,7 +21,8 @@
 static struct value build_summary(struct runjob *job) {
   struct table *table = writer_table(job->writer);
   for (size_t i = 0; i < job->fleet.n_replicas; i++)
-    table_add_replica(table, job->fleet.replicas[i].id);
+    table_add_replica(table, job->fleet.replicas[i].id,
+                      job->result.rotation ? job->result.rotation[i] : 1);
   if (job->result.window_end_ns > job->result.window_start_ns) /* interrupted before: no window */
     table_add_window(table, NULL, job->result.window_start_ns, job->result.window_end_ns);
   struct summary_options options = {

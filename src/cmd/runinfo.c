@@ -35,12 +35,20 @@ static void add_banner(struct value *list, const char *name, const char *fmt, ..
   value_push(list, line);
 }
 
+/* "3 replicas and 1 spare" */
+static void count_replicas(size_t n, size_t spares, char *out, size_t size) {
+  int len = snprintf(out, size, "%zu replica%s", n, n == 1 ? "" : "s");
+  if (spares)
+    snprintf(out + len, size - (size_t)len, " and %zu spare%s", spares, spares == 1 ? "" : "s");
+}
+
 /* "r0 http://…, r1 http://…", at most four by name. */
 static void describe_fleet(const struct runjob *job, char *out, size_t size) {
   const struct fleet *f = &job->fleet;
   if (job->own_fleet) {
-    snprintf(out, size, "built-in simulated fleet: %zu replica%s of profile %s (simulated)",
-             f->n_replicas, f->n_replicas == 1 ? "" : "s",
+    char count[80];
+    count_replicas(f->n_replicas - f->n_spares, f->n_spares, count, sizeof count);
+    snprintf(out, size, "built-in simulated fleet: %s of profile %s (simulated)", count,
              job->options.sim.profile ? job->options.sim.profile : "tiny");
     return;
   }
@@ -117,9 +125,10 @@ static bool varies(const struct runjob *job, enum sweepgrid_kind kind) {
 
 /* The fleet that would be started. */
 static void add_own_fleet(struct value *banner, const struct runjob *job) {
-  long long n = job->options.sim.replicas ? job->options.sim.replicas : RUN_SIM_REPLICAS;
-  char count[48];
-  snprintf(count, sizeof count, "%lld replica%s", n, n == 1 ? "" : "s");
+  const struct simopts *sim = &job->options.sim;
+  char count[80];
+  count_replicas((size_t)(sim->replicas ? sim->replicas : RUN_SIM_REPLICAS), (size_t)sim->spares,
+                 count, sizeof count);
   add_banner(banner, "fleet", "built-in simulated fleet: %s of %s%s (simulated)",
              varies(job, SWEEPGRID_REPLICAS) ? "as many replicas as each point says" : count,
              varies(job, SWEEPGRID_PROFILE) ? "its profile" : "profile ",
@@ -234,6 +243,8 @@ static struct value fleet_value(const struct fleet *f) {
     struct value r = value_object();
     set_text(&r, "id", f->replicas[i].id);
     set_text(&r, "url", f->replicas[i].url);
+    if (i >= f->n_replicas - f->n_spares)
+      value_set(&r, "spare", value_bool(true));
     value_push(&list, r);
   }
   value_set(&v, "replicas", list);

@@ -12,6 +12,7 @@ static const struct options_spec specs[] = {
     SIMOPTS_SPECS(struct run_options, sim,
                   "replicas of the built-in fleet (default 3), which is started when no server is "
                   "given; also instead of the plan's target"),
+    SIMOPTS_SPARES_SPEC(struct run_options, sim),
     {"--truth", "FILE", OPTIONS_TEXT, AT(sim.truth),
      "where the built-in fleet logs what it sent and when"},
     {"--set", "NAME=VALUE", OPTIONS_LIST, AT(sets),
@@ -53,8 +54,8 @@ static const struct options_spec specs[] = {
 
 /* A workload of more replicas or threads than this is a slip of the keyboard. */
 static const struct options_range ranges[] = {
-    {"--sim", 1, 4096},           {"--workers", 1, 1024},   {"--runaway", 1e-3, 86400},
-    {"--max-users", 1, HUGE_VAL}, {"--point", 1, HUGE_VAL},
+    {"--sim", 1, 4096},         {"--spares", 0, 4095},        {"--workers", 1, 1024},
+    {"--runaway", 1e-3, 86400}, {"--max-users", 1, HUGE_VAL}, {"--point", 1, HUGE_VAL},
 };
 
 const struct options_command run_command = {
@@ -115,9 +116,10 @@ static int check(const struct run_options *o, struct err *err) {
                    "--no-preflight needs --model: nobody asks the servers for it");
   bool elsewhere = o->fleet.replicas.n || o->fleet.gateway; /* a fleet file's own: run.c */
   if (elsewhere && (o->sim.replicas || simopts_described(&o->sim)))
-    return err_set(err, ERR_INVALID,
-                   "--sim, --profile, --sim-set, --fault and --truth are for the built-in fleet, "
-                   "and servers of your own are given");
+    return err_set(
+        err, ERR_INVALID,
+        "--sim, --spares, --profile, --sim-set, --fault and --truth are for the built-in fleet, "
+        "and servers of your own are given");
   return elsewhere ? 0 : simopts_check(&o->sim, RUN_SIM_REPLICAS, err);
 }
 

@@ -153,19 +153,37 @@ void simchild_set_now(struct fleet *f) {
   f->now = mem_strdup(text);
 }
 
+static int add_replicas(struct fleet *fleet, const struct value *list, struct err *err) {
+  int rc = 0;
+  for (size_t i = 0; i < value_count(list) && !rc; i++) {
+    const struct value *r = value_at(list, i);
+    char text[256];
+    snprintf(text, sizeof text, "%s=%s", value_to_string(value_get(r, "id")),
+             value_to_string(value_get(r, "url")));
+    rc = fleet_add_replica(fleet, text, err);
+  }
+  return rc;
+}
+
 int simchild_start_fleet(struct simchild *child, const struct simopts *wish, int64_t replicas,
                          int64_t seed, struct fleet *fleet, struct err *err) {
   struct options_list args = {0};
-  char count[24], seed_text[24];
+  char count[24], spares[24], seed_text[24];
   snprintf(count, sizeof count, "%lld", (long long)(wish->replicas ? wish->replicas : replicas));
+  snprintf(spares, sizeof spares, "%lld", (long long)wish->spares);
   snprintf(seed_text, sizeof seed_text, "%lld", (long long)seed);
   simchild_set_now(fleet);
   const struct {
     const char *name, *value;
-  } words[] = {{"--replicas", count},        {"--seed", seed_text},
-               {"--profile", wish->profile}, {"--truth", wish->truth},
-               {"--model", fleet->model},    {"--tokenizer", fleet->tokenizer},
-               {"--family", fleet->family},  {"--template", fleet->template},
+  } words[] = {{"--replicas", count},
+               {"--spares", spares},
+               {"--seed", seed_text},
+               {"--profile", wish->profile},
+               {"--truth", wish->truth},
+               {"--model", fleet->model},
+               {"--tokenizer", fleet->tokenizer},
+               {"--family", fleet->family},
+               {"--template", fleet->template},
                {"--now", fleet->now}};
   for (size_t i = 0; i < ARRAY_LEN(words); i++)
     if (words[i].value)
@@ -191,14 +209,11 @@ int simchild_start_fleet(struct simchild *child, const struct simopts *wish, int
             (int)(START_NS / NS_PER_S));
   if (rc)
     return rc;
-  const struct value *list = value_get(&child->announce, "replicas");
-  for (size_t i = 0; i < value_count(list) && !rc; i++) {
-    const struct value *r = value_at(list, i);
-    char text[256];
-    snprintf(text, sizeof text, "%s=%s", value_to_string(value_get(r, "id")),
-             value_to_string(value_get(r, "url")));
-    rc = fleet_add_replica(fleet, text, err);
-  }
+  rc = add_replicas(fleet, value_get(&child->announce, "replicas"), err);
+  size_t up = fleet->n_replicas;
+  if (!rc)
+    rc = add_replicas(fleet, value_get(&child->announce, "spares"), err);
+  fleet->n_spares = fleet->n_replicas - up;
   if (!fleet->model)
     fleet->model = mem_strdup(value_to_string(value_get(&child->announce, "model")));
   if (!fleet->tokenizer)

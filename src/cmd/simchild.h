@@ -13,9 +13,10 @@
 #include "text/value.h"
 
 struct simchild {
-  pid_t pid;             /* 0 = not running */
-  int life;              /* write end of the child's standard input; −1 = none */
-  struct value announce; /* {replicas:[{id,url}], admin, model, profile, tokenizer, simulated} */
+  pid_t pid; /* 0 = not running */
+  int life;  /* write end of the child's standard input; −1 = none */
+  struct value
+      announce; /* {replicas:[{id,url}], spares, admin, model, profile, tokenizer, simulated} */
 };
 
 /* Starts `perigee sim --announce` with the given further arguments (NULL-terminated) and waits for

@@ -8,7 +8,7 @@
 #include "sim/simfleet.h"
 
 bool simopts_described(const struct simopts *o) {
-  return o->profile || o->truth || o->sets.n || o->faults.n;
+  return o->spares || o->profile || o->truth || o->sets.n || o->faults.n;
 }
 
 static int check_fault(const char *text, int64_t replicas, struct err *err) {

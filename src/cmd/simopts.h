@@ -7,6 +7,7 @@
 
 struct simopts {
   int64_t replicas; /* 0 = not said */
+  int64_t spares;   /* of --spares, SIMOPTS_SPARES_SPEC; a plan's timeline may ask for more */
   const char *profile, *truth;
   struct options_list sets, faults; /* of its --set and --fault */
 };
@@ -24,6 +25,14 @@ struct simopts {
   {                                                                                                \
     "--fault", "[ID:]SPEC", OPTIONS_LIST, offsetof(type, field.faults),                            \
         "a fault of the built-in replicas, as in `perigee sim --fault`"                            \
+  }
+
+/* Of commands that put load on it. */
+#define SIMOPTS_SPARES_SPEC(type, field)                                                           \
+  {                                                                                                \
+    "--spares", "N", OPTIONS_COUNT, offsetof(type, field.spares),                                  \
+        "replicas of the built-in fleet that are down, and get nothing, until they are added "     \
+        "(perigee sim, action add; default 0)"                                                     \
   }
 
 /* Whether anything is said of the built-in fleet, --sim aside. */

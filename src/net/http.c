@@ -145,6 +145,7 @@ void http_request_reset(struct http_request *r) {
   r->timeouts = (struct http_timeouts){0};
   r->sched_ns = 0;
   r->max_body = 0;
+  r->refused = NULL;
   r->sample = NULL;
   r->done = NULL;
 }
@@ -342,6 +343,14 @@ static void wait_for_name(struct http_exchange *x) {
   line_add(&t->naming, x);
 }
 
+/* It goes nowhere: no URL is named. */
+static void refuse(struct http_exchange *x) {
+  x->request->error = SAMPLE_CONNECT;
+  http_outcome_text(x, x->request->refused);
+  x->ended = true;
+  loop_timer_set(x->client->loop, &x->timer, loop_now(x->client->loop));
+}
+
 int http_request_start(struct http_client *c, struct http_request *r, struct err *err) {
   assert(!r->exchange && r->target && r->target->client == c);
   struct http_exchange *x = take_exchange(c);
@@ -367,7 +376,9 @@ int http_request_start(struct http_client *c, struct http_request *r, struct err
   c->stats.requests++;
   loop_timer_init(&x->timer, on_timer);
   http_exchange_arm(x);
-  if (c->other.start || x->target->state == TARGET_READY)
+  if (r->refused)
+    refuse(x);
+  else if (c->other.start || x->target->state == TARGET_READY)
     launch(x);
   else
     wait_for_name(x);

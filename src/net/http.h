@@ -103,6 +103,7 @@ struct http_request {
   uint64_t sched_ns; /* when it was due, loop clock; 0 = now */
   size_t max_body;   /* of a plain body; 0 = 64 MiB. Beyond: cut off, stream_error */
   bool follow_redirects, accept_compressed; /* choose the multi transport */
+  const char *refused;   /* not NULL: it is not sent and fails as SAMPLE_CONNECT, with this text */
   struct sample *sample; /* NULL, or owned by the client from http_request_start on */
   void (*done)(struct http_request *r);
   void *user;

@@ -24,6 +24,17 @@ static size_t clean(char *s, size_t len) {
   return len;
 }
 
+void http_outcome_text(struct http_exchange *x, const char *text) {
+  struct http_request *r = x->request;
+  char line[1024];
+  snprintf(line, sizeof line, "%s", text);
+  size_t len = clean(line, strlen(line));
+  if (len >= sizeof r->detail)
+    len = json_utf8_valid(line, sizeof r->detail - 1);
+  memcpy(r->detail, line, len);
+  r->detail[len] = '\0';
+}
+
 void http_outcome_detail(struct http_exchange *x, bool whole_url, const char *fmt, ...) {
   struct http_request *r = x->request;
   const struct http_target *t = x->target;
@@ -39,11 +50,7 @@ void http_outcome_detail(struct http_exchange *x, bool whole_url, const char *fm
   else
     snprintf(line, sizeof line, "%.*s: %s", (int)(t->origin_len < 200 ? t->origin_len : 200),
              t->base, text);
-  size_t len = clean(line, strlen(line));
-  if (len >= sizeof r->detail)
-    len = json_utf8_valid(line, sizeof r->detail - 1);
-  memcpy(r->detail, line, len);
-  r->detail[len] = '\0';
+  http_outcome_text(x, line);
 }
 
 static void set(struct http_exchange *x, enum sample_error error, const char *text) {

@@ -327,24 +327,28 @@ static void name_idle(struct check *c, char **idle, size_t n) {
 }
 
 /* One that gets nothing is a fault only where chance hardly ever leaves it out. */
-static void judge_idle(const struct table *t, char **idle, size_t n, size_t given,
+static void judge_idle(const struct placements *p, char **idle, size_t n, size_t given,
                        struct check *c) {
-  struct placements p;
-  placements_count(&p, t, NULL);
-  const char *what = p.sticky ? "session" : "request";
-  double chance = placements_idle_chance(p.n, given);
+  const char *what = p->sticky ? "session" : "request";
+  double chance = placements_idle_chance(p->n, given);
   if (n && chance >= CHECKS_IDLE_CHANCE) {
     snprintf(
         c->note, sizeof c->note,
         "not measured: %llu %s%s over %zu replicas leave%s a given one out by chance in %.2g %% "
         "of runs (%zu got none)",
-        (unsigned long long)p.n, what, p.n == 1 ? "" : "s", given, p.n == 1 ? "s" : "",
+        (unsigned long long)p->n, what, p->n == 1 ? "" : "s", given, p->n == 1 ? "s" : "",
         100 * chance, n);
   } else {
     set(c, (double)n);
     name_idle(c, idle, n);
   }
-  placements_free(&p);
+}
+
+/* Whether it was out of rotation for so much of the run that chance may have left it out of the
+ * rest. */
+static bool too_short(double rotation, uint64_t placed, size_t given) {
+  return rotation < 1 &&
+         placements_idle_chance((uint64_t)(rotation * (double)placed), given) >= CHECKS_IDLE_CHANCE;
 }
 
 static void check_replicas(const struct table *t, const struct checks_input *in, uint64_t requests,
@@ -353,16 +357,21 @@ static void check_replicas(const struct table *t, const struct checks_input *in,
   size_t given = 0, n = 0;
   for (size_t i = 0; i < t->n_replica_flags; i++) {
     given += (t->replica_flags[i] & REPLICA_GIVEN) != 0;
-    if (t->replica_flags[i] == REPLICA_GIVEN)
-      idle[n++] = t->replicas.items[i];
   }
+  struct placements p;
+  placements_count(&p, t, NULL);
+  for (size_t i = 0; i < t->n_replica_flags; i++)
+    if (t->replica_flags[i] == REPLICA_GIVEN &&
+        !too_short(table_replica_rotation(t, i), p.n, given))
+      idle[n++] = t->replicas.items[i];
   if (in->gateway || !given)
     snprintf(c->note, sizeof c->note, "not measured: %s",
              in->gateway ? "a gateway chooses" : "no replica is known by name");
   else if (!requests)
     snprintf(c->note, sizeof c->note, "not measured: no generation request was made");
   else
-    judge_idle(t, idle, n, given, c);
+    judge_idle(&p, idle, n, given, c);
+  placements_free(&p);
   mem_free(idle);
 }
 

@@ -178,12 +178,13 @@ static void set_quantile(struct value *v, const char *key, const double *sorted,
   value_set(v, key, summary_number(enough ? stats_quantile(sorted, n, p) / 1e9 : (double)NAN));
 }
 
-static struct value replica_value(const char *id, struct replica *r, uint64_t all,
+static struct value replica_value(const char *id, double rotation, struct replica *r, uint64_t all,
                                   uint64_t sessions) {
   struct value v = value_object();
   stats_sort(r->ttft, NULL, r->n_ttft);
   stats_sort(r->e2e, NULL, r->n_e2e);
   value_set(&v, "id", value_cstring(id));
+  value_set(&v, "rotation", summary_number(rotation));
   set_count(&v, "requests", r->requests);
   value_set(&v, "share", summary_number(all ? (double)r->requests / (double)all : (double)NAN));
   set_count(&v, "sessions", sessions);
@@ -224,8 +225,9 @@ static void count_replicas(const struct table *t, const struct metrics *m,
   qsort_r(order, t->replicas.n, sizeof *order, by_name, t->replicas.items);
   struct value *replicas = value_set(out, "replicas", value_array());
   for (size_t i = 0; i < t->replicas.n; i++)
-    value_push(replicas, replica_value(t->replicas.items[order[i]], &list[order[i]], all,
-                                       placed.sessions[order[i]]));
+    value_push(replicas,
+               replica_value(t->replicas.items[order[i]], table_replica_rotation(t, order[i]),
+                             &list[order[i]], all, placed.sessions[order[i]]));
   struct value *how = value_set(out, "placements", value_object());
   set_count(how, "n", placed.n);
   value_set(how, "of", value_cstring(placed.sticky ? "sessions" : "requests"));

@@ -77,6 +77,7 @@ void table_free(struct table *t) {
     mem_free(t->session_detail[i]);
   }
   mem_free(t->replica_flags);
+  mem_free(t->replica_rotation);
   mem_free(t->windows);
   mem_free(t);
 }
@@ -330,8 +331,19 @@ void table_add_value(struct table *t, const struct value_record *v) {
   };
 }
 
-void table_add_replica(struct table *t, const char *id) {
-  replica_number(t, id, REPLICA_GIVEN);
+void table_add_replica(struct table *t, const char *id, double rotation) {
+  if (rotation < 0 && names_find(&t->replicas, id) < 0)
+    return;
+  uint16_t number = replica_number(t, id, rotation < 0 ? 0 : REPLICA_GIVEN);
+  while (t->n_replica_rotation <= number) {
+    MEM_GROW(t->replica_rotation, t->n_replica_rotation, t->cap_replica_rotation);
+    t->replica_rotation[t->n_replica_rotation++] = 1;
+  }
+  t->replica_rotation[number] = rotation < 0 ? 0 : rotation;
+}
+
+double table_replica_rotation(const struct table *t, size_t replica) {
+  return replica < t->n_replica_rotation ? t->replica_rotation[replica] : 1;
 }
 
 void table_add_window(struct table *t, const char *arm, uint64_t start_ns, uint64_t end_ns) {

@@ -111,6 +111,8 @@ struct table {
   struct names arms, replicas, policies, tags, value_names;
   uint8_t *replica_flags; /* by number: enum table_replica_flag */
   size_t n_replica_flags, cap_replica_flags;
+  double *replica_rotation; /* by number, n_replica_rotation of them */
+  size_t n_replica_rotation, cap_replica_rotation;
   struct value *tag_values; /* parsed tags, by number */
   size_t n_tag_values, cap_tag_values;
   /* What the first measured one of each class that ended said; owned. */
@@ -134,8 +136,12 @@ void table_free(struct table *t);
 void table_add_sample(struct table *t, const struct sample *s);
 void table_add_session(struct table *t, const struct session_record *s);
 void table_add_value(struct table *t, const struct value_record *v);
-/* A replica that must be listed even when it gets nothing. */
-void table_add_replica(struct table *t, const char *id);
+/* A replica that must be listed even when it gets nothing. `rotation`: the part of the run's
+ * placements, 0 to 1, that were made while it could be chosen; -1: it never could, and is listed if
+ * it got something all the same. */
+void table_add_replica(struct table *t, const char *id, double rotation);
+/* That part; 1 where nothing is known. */
+double table_replica_rotation(const struct table *t, size_t replica);
 /* `arm` NULL: of all arms. */
 void table_add_window(struct table *t, const char *arm, uint64_t start_ns, uint64_t end_ns);
 /* Numbers the measured sessions (table_row.cluster …) in the order of their ids, and makes an

@@ -398,8 +398,11 @@ static void sum_up(struct conductor *c) {
   if (c->run.router) {
     r->n_picked = f->n_replicas;
     r->picked = mem_calloc(r->n_picked, sizeof *r->picked);
-    for (size_t i = 0; i < r->n_picked; i++)
+    r->rotation = mem_calloc(r->n_picked, sizeof *r->rotation);
+    for (size_t i = 0; i < r->n_picked; i++) {
       r->picked[i] = router_picked(c->run.router, i);
+      r->rotation[i] = router_rotation_share(c->run.router, i);
+    }
   }
 }
 
@@ -447,7 +450,7 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   c->views = mem_calloc(c->run.n_workers, sizeof *c->views);
   size_t replicas = config->fleet ? config->fleet->n_replicas : 0;
   if (replicas)
-    c->run.router = router_new(replicas);
+    c->run.router = router_new(replicas, config->fleet->n_spares);
   c->run.reports = mem_calloc(replicas + 1, sizeof *c->run.reports);
   loop_timer_init(&c->phase_timer, on_phase_timer);
   c->run.zero_ns = now(c);
@@ -479,5 +482,6 @@ int run_start(const struct run_config *config, struct run_result *result, struct
 
 void run_result_free(struct run_result *r) {
   mem_free(r->picked);
+  mem_free(r->rotation);
   *r = (struct run_result){0};
 }

@@ -90,6 +90,7 @@ struct run_result {
   uint64_t sessions_started, sessions_ended;
   struct http_client_stats client; /* summed over workers */
   uint64_t *picked;                /* requests routed to each replica, n_picked of them; owned */
+  double *rotation;                /* as many: router_rotation_share of each; owned */
   size_t n_picked;
   char teardown_error[1024]; /* "" = none, or no teardown */
   char stopped[1024];        /* why the load was ended before its time; "" = it was not, or by a

@@ -103,6 +103,105 @@ describe("policies", function()
     end
   end)
 
+  -- A fleet of `n`, of which those named are out of rotation.
+  local function rotating(n, ...)
+    local fleet = { replicas = {} }
+    for i = 1, n do
+      fleet.replicas[i] = { id = "r" .. i - 1 }
+    end
+    for _, i in ipairs { ... } do
+      fleet.replicas[i].out = true
+    end
+    return fleet
+  end
+
+  it("send nothing to what is out of rotation", function()
+    for _, make in ipairs { route.direct, route.round_robin, route.random, route.least_inflight,
+      route.session_hash, route.default, function() return function() return { replica = 3 } end end } do
+      local count = share(served(make(), 40, 3, rotating(4, 1, 3)))
+      expect(count.r0):eq(nil)
+      expect(count.r2):eq(nil)
+      expect((count.r1 or 0) + (count.r3 or 0)):eq(120)
+    end
+    expect(served(route.round_robin(), 1, 5, rotating(4, 3))):eq { "r0", "r1", "r3", "r0", "r1" }
+  end)
+
+  it("session_hash: only the sessions of what goes out move, and to all others alike", function()
+    local before, out = served(route.session_hash(), 900, 1, rotating(4)),
+      served(route.session_hash(), 900, 1, rotating(4, 2))
+    local moved = {}
+    for i, id in ipairs(before) do
+      if id == "r1" then
+        moved[#moved + 1] = out[i]
+      else
+        expect(out[i]):eq(id)
+      end
+    end
+    expect(#moved):near(225, 45)
+    for _, id in ipairs { "r0", "r2", "r3" } do
+      expect(share(moved)[id]):near(75, 25)
+    end
+  end)
+
+  it("session_hash: one that is added takes an equal part of everybody's", function()
+    local before, after = served(route.session_hash(), 900, 1, rotating(3, 3)),
+      served(route.session_hash(), 900, 1, rotating(3))
+    local from = {}
+    for i, id in ipairs(after) do
+      if id == "r2" then
+        from[#from + 1] = before[i]
+      else
+        expect(id):eq(before[i])
+      end
+    end
+    expect(#from):near(300, 50)
+    expect(share(from).r0):near(150, 35)
+  end)
+
+  it("session_hash finds the only one in rotation among many", function()
+    local out = {}
+    for i = 1, 200 do
+      out[i] = i ~= 77 and i or 1
+    end
+    expect(share(served(route.session_hash(), 30, 1, rotating(200, table.unpack(out))))):eq { r76 = 30 }
+  end)
+
+  it("say in the row what was moved", function()
+    local vu = test.vu { fleet = rotating(3, 2) }
+    local conv = chat.new(vu, { route = route.direct "r1" })
+    conv:user "x"
+    conv:send { max_tokens = 1 }
+    vu.fleet.replicas[3].out = true -- while the run is under way
+    conv:user "y"
+    conv:send { max_tokens = 1 }
+    vu.fleet.replicas[2].out = nil
+    conv:user "z"
+    conv:send { max_tokens = 1 }
+    local rows = {}
+    for i, r in ipairs(vu.requests) do
+      rows[i] = { r.chosen, r.policy, r.fallback or false, r.route_reason }
+    end
+    expect(rows):eq { { "r2", "direct", true, "r1 is out of rotation" },
+      { "r0", "direct", true, "r1 is out of rotation" }, { "r1", "direct", false } }
+  end)
+
+  it("fail with the reason when nothing is in rotation", function()
+    for _, make in ipairs { route.direct, route.round_robin, route.random, route.least_inflight,
+      route.session_hash } do
+      local vu = test.vu { fleet = rotating(3, 1, 2, 3), route = make() }
+      local conv = chat.new(vu)
+      conv:user "x"
+      local reply, class, detail = conv:try_send { max_tokens = 1 }
+      expect({ reply or false, class, detail }):eq { false, "connect",
+        "no replica is in rotation: all 3 of the fleet are out of it" }
+      expect(vu.requests[1].replica):eq(nil)
+    end
+    local vu = test.vu { fleet = rotating(1, 1) }
+    local conv = chat.new(vu)
+    conv:user "x"
+    expect(function() conv:send { max_tokens = 1 } end):errors "the fleet's only one, r0, is out of it"
+  end)
+
   it("go into the row", function()
     local vu = test.vu { fleet = FLEET }
     local conv = chat.new(vu, { route = function(_, prompt)

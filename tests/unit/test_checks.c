@@ -427,9 +427,9 @@ static void answers_shorter_than_declared(void **state) {
 /* `n` measured generation requests to r0, of n / each sessions, besides the replicas of the run. */
 static struct table *to_one_replica(uint64_t n, uint64_t each, const char *policy) {
   struct table *t = table_new(0);
-  table_add_replica(t, "r0");
-  table_add_replica(t, "r2");
-  table_add_replica(t, "r1");
+  table_add_replica(t, "r0", 1);
+  table_add_replica(t, "r2", 1);
+  table_add_replica(t, "r1", 1);
   for (uint64_t i = 0; i < n; i++) {
     struct sample *s = row_ok(i / each, 1, 0, 5, 5);
     s->chosen = mem_strdup("r0");
@@ -504,13 +504,38 @@ static void a_replica_that_got_nothing(void **state) {
   table_free(t);
 }
 
+/* r2 was in rotation for a part of 200 placements only. */
+static void out_of_rotation_is_not_idle(void **state) {
+  (void)state;
+  static const struct {
+    double rotation, figure;
+    const char *note;
+  } cases[] = {
+      {1, 2, "no request went to r1, r2"},
+      {0.12, 2, "no request went to r1, r2"}, /* (2/3)^24 */
+      {0.11, 1, "no request went to r1"},     /* (2/3)^22 */
+      {0, 1, "no request went to r1"},
+  };
+  for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+    struct checks_input in = plain();
+    struct check c[CHECK_COUNT];
+    struct table *t = to_one_replica(200, 1, NULL);
+    table_add_replica(t, "r2", cases[i].rotation);
+    check_near(table_replica_rotation(t, 1), cases[i].rotation, 0.0);
+    checks_run(t, &in, c);
+    check_near(c[CHECK_IDLE_REPLICA].figure, cases[i].figure, 0.0);
+    assert_string_equal(c[CHECK_IDLE_REPLICA].note, cases[i].note);
+    table_free(t);
+  }
+}
+
 static void long_lists_of_idle_replicas_are_cut(void **state) {
   (void)state;
   struct table *t = table_new(0);
   for (int i = 0; i < 100; i++) {
     char id[32];
     snprintf(id, sizeof id, "replica-number-%d", i);
-    table_add_replica(t, id);
+    table_add_replica(t, id, 1);
   }
   for (uint64_t i = 0; i < 1000; i++) {
     struct sample *s = row_ok(i, 1, 0, 5, 5);
@@ -595,6 +620,7 @@ int main(void) {
       cmocka_unit_test(idle_by_chance_is_no_fault),
       cmocka_unit_test(a_replica_that_got_nothing),
       cmocka_unit_test(expectations_need_sessions),
+      cmocka_unit_test(out_of_rotation_is_not_idle),
       cmocka_unit_test(long_lists_of_idle_replicas_are_cut),
       cmocka_unit_test(notes_name_generation_requests),
   };

@@ -50,6 +50,37 @@ static void misuse(void **state) {
   net_stop(&n);
 }
 
+/* It goes nowhere, and its row has the class and the reason. */
+static void refused(void **state) {
+  (void)state;
+  struct net n;
+  struct fake f = {0};
+  struct http_request r;
+  struct err err = {0};
+  net_start(&n, NULL);
+  net_use_fake(&n, &f);
+  struct http_target *t = net_target(&n, "http", "127.0.0.1", 8000, NULL);
+  net_request(&n, &r, t, "POST", "/v1/chat/completions");
+  r.refused = "no replica is in rotation\x01";
+  check_ok(http_request_start(n.client, &r, &err), &err);
+  assert_non_null(r.exchange); /* it ends later, as everything else */
+  net_wait(&n, 1);
+  assert_null(r.exchange);
+  assert_int_equal(f.starts, 0);
+  assert_int_equal(r.error, SAMPLE_CONNECT);
+  assert_string_equal(r.detail, "no replica is in rotation ");
+  assert_true(r.stamp_ns[STAMP_SENT] == SAMPLE_NEVER && r.stamp_ns[STAMP_DONE] != SAMPLE_NEVER);
+  http_request_reset(&r);
+  assert_null(r.refused);
+  net_request(&n, &r, t, "GET", "/");
+  r.refused = "no";
+  check_ok(http_request_start(n.client, &r, &err), &err);
+  http_request_cancel(&r, SAMPLE_CANCELLED); /* before it has ended */
+  assert_int_equal(r.error, SAMPLE_CANCELLED);
+  http_request_free(&r);
+  net_stop(&n);
+}
+
 /* ---- time ---- */
 
 /* Takes connections and never reads. */
@@ -360,13 +391,10 @@ int main(void) {
   net_start(&warm, NULL);
   net_stop(&warm);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(misuse),
-      cmocka_unit_test(timeouts),
-      cmocka_unit_test(connect_timeout),
-      cmocka_unit_test(cancelling),
-      cmocka_unit_test(cancel_before_told),
-      cmocka_unit_test(inside_done),
-      cmocka_unit_test(deleting),
+      cmocka_unit_test(misuse),      cmocka_unit_test(refused),
+      cmocka_unit_test(timeouts),    cmocka_unit_test(connect_timeout),
+      cmocka_unit_test(cancelling),  cmocka_unit_test(cancel_before_told),
+      cmocka_unit_test(inside_done), cmocka_unit_test(deleting),
       cmocka_unit_test(used_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

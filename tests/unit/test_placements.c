@@ -15,9 +15,9 @@ static void send(struct table *t, uint64_t session, const char *replica, const c
 static void sessions_that_stay_are_placed_once(void **state) {
   (void)state;
   struct table *t = table_new(0);
-  table_add_replica(t, "r0");
-  table_add_replica(t, "r1");
-  table_add_replica(t, "r2");
+  table_add_replica(t, "r0", 1);
+  table_add_replica(t, "r1", 1);
+  table_add_replica(t, "r2", 1);
   for (uint64_t i = 0; i < 12; i++)
     send(t, i % 4, i % 4 == 3 ? "r1" : "r0", "session_hash");
   struct sample *warm = row_ok(99, 1, 0, 5, 5);

@@ -156,9 +156,9 @@ static void the_session_rate_goes_by_the_end(void **state) {
 static void replica_shares(void **state) {
   (void)state;
   struct table *t = table_new(0);
-  table_add_replica(t, "r0");
-  table_add_replica(t, "r1");
-  table_add_replica(t, "idle");
+  table_add_replica(t, "r0", 1);
+  table_add_replica(t, "r1", 1);
+  table_add_replica(t, "idle", 1);
   for (int i = 0; i < 8; i++) {
     struct sample *s = row_ok(1, (uint32_t)i % 2 + 1, 0, 5, 5);
     s->chosen = mem_strdup(i < 6 ? "r0" : "r1");

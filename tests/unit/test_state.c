@@ -44,7 +44,7 @@ static int tear_down(void **state) {
 static void make_worker(void) {
   struct err err;
   config = (struct run_config){.binding = bind_state_binding(), .fleet = &fleet, .store = store};
-  run = (struct run){.config = &config, .router = router_new(1)};
+  run = (struct run){.config = &config, .router = router_new(1, 0)};
   worker = (struct worker){.run = &run, .loop = loop_new(&err)};
   assert_non_null(worker.loop);
   run.zero_ns = loop_now(worker.loop);
@@ -296,12 +296,58 @@ static void every_allocation_may_fail(void **state) {
   drop_worker();
 }
 
+/* ---- rotation ---- */
+
+/* One session, whose errors fail the test. */
+static void run_session(const char *text) {
+  struct state_options o = options_for(text);
+  struct state *s;
+  struct vu *vu;
+  struct err err;
+  check_ok(state_new(&o, &s, &err), &err);
+  const struct vu_start start = {.kind = VU_SESSION, .seed = 1, .ended = session_ended};
+  check_ok(vu_new(s, &start, &vu, &err), &err);
+  loop_run(worker.loop);
+  if (ended_as.error != SAMPLE_OK)
+    fail_msg("%s", vu_outcome_detail(&ended_as));
+  vu_outcome_free(&ended_as);
+  state_delete(s);
+}
+
+#define SENDS                                                                                      \
+  "local route, chat = require 'perigee.route', require 'perigee.chat'\n"                          \
+  "for _, make in ipairs { route.direct, route.round_robin, route.random, route.least_inflight,\n" \
+  "route.session_hash, route.default } do\n"                                                       \
+  "local conv = chat.new(vu, { model = 'm', route = make() }) conv:user 'x'\n"                     \
+  "local reply, class, why = conv:try_send { max_tokens = 4 }\n"
+
+static void policies_see_the_rotation(void **state) {
+  (void)state;
+  make_worker();
+  run_session(PLAN("assert(vu:in_rotation(1) and vu:in_rotation 'r0' and vu:stand_in(1) == 1)\n"
+                   "assert(vu:pick_next 'a' == 1)\n" SENDS
+                   "assert(reply and reply.served == 'r0', why) end"));
+  assert_true(router_set_in_rotation(run.router, 0, false));
+  run_session(PLAN(
+      "assert(not vu:in_rotation(1) and vu:stand_in(1) == nil)\n"
+      "assert(vu:pick_next 'a' == nil and vu:pick_least() == nil and vu:inflight(1) == 0)\n" SENDS
+      "assert(reply == nil and class == 'connect')\n"
+      "assert(why == \"no replica is in rotation: the fleet's only one, r0, is out of it\", why) "
+      "end\n"
+      "assert(vu:http { path = '/', replica = 1 }.body == 'hello')\n" /* asked for by name */
+      "assert(select(2, pcall(vu.in_rotation, vu, 2)):find('replica 2 is not one', 1, true))"));
+  assert_true(router_set_in_rotation(run.router, 0, true));
+  run_session(PLAN(SENDS "assert(reply and reply.served == 'r0', why) end"));
+  drop_worker();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(memory_has_a_limit),
       cmocka_unit_test(the_collector_keeps_up),
       cmocka_unit_test(states_have_hash_seeds_of_their_own),
       cmocka_unit_test(threads_know_their_state),
+      cmocka_unit_test(policies_see_the_rotation),
       cmocka_unit_test(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -12,9 +12,9 @@
  * two times of three; then 40 failed, 3 incomplete, 2 cancelled, 5 in the warm-up. */
 static struct table *make_table(void) {
   struct table *t = table_new(0);
-  table_add_replica(t, "r10");
-  table_add_replica(t, "r1");
-  table_add_replica(t, "r0");
+  table_add_replica(t, "r10", 1);
+  table_add_replica(t, "r1", 1);
+  table_add_replica(t, "r0", 1);
   for (uint32_t i = 0; i < 600; i++) {
     uint32_t ms = (i * 7) % 600 + 1, turn = i / 100 + 1;
     struct sample *s = row_tokens(row_ok(i % 100, turn, i, ms, 200), 1000, 21, turn > 1 ? 800 : 0);
@@ -444,7 +444,7 @@ static struct value shuffled(const uint32_t *order, uint32_t n) {
     s->chosen = mem_strdup(i % 3 ? "r0" : "r1");
     row_add(t, s);
   }
-  table_add_replica(t, "r0");
+  table_add_replica(t, "r0", 1);
   table_add_window(t, NULL, 0, 5 * NS_PER_S);
   table_finish(t);
   struct value s = build(t, NULL, 0);

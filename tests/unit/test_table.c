@@ -319,8 +319,28 @@ static void probes_merge(void **state) {
   mem_free(b);
 }
 
+static void rotation_of_replicas(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  table_add_replica(t, "r0", 0.25);
+  table_add_replica(t, "spare", -1); /* never in it, and got nothing */
+  assert_int_equal(t->replicas.n, 1);
+  struct sample *s = row_ok(1, 1, 0, 5, 5);
+  s->served = mem_strdup("asked");
+  row_add(t, s);
+  table_add_replica(t, "asked", -1);
+  table_add_replica(t, "r1", 1);
+  const double rotation[] = {0.25, 0, 1};
+  for (size_t i = 0; i < 3; i++)
+    check_near(table_replica_rotation(t, i), rotation[i], 0.0);
+  assert_int_equal(t->replica_flags[1], REPLICA_USED);
+  check_near(table_replica_rotation(t, 3), 1, 0.0);
+  table_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rotation_of_replicas),
       cmocka_unit_test(a_row_keeps_its_facts),
       cmocka_unit_test(broken_tags_are_no_tags),
       cmocka_unit_test(gaps_of_good_measured_requests_are_kept),

@@ -12,7 +12,7 @@ local test = {}
 ---@field seed? integer|string default 1
 ---@field params? table values of `vu.params`; what `perigee.param` gave when the module was loaded stays
 ---@field shared? any
----@field fleet? table model, gateway, replicas
+---@field fleet? table model, gateway, replicas (each { id =, url =, out = true while it is out of rotation })
 ---@field route? perigee.Policy
 
 --- A virtual user that only pretends, in virtual time. What happened is in its fields: `requests` (options,

@@ -15,7 +15,7 @@
 local Vu = {}
 
 ---@class perigee.Fleet
----@field replicas { id: string, url: string }[] in the order of the command line
+---@field replicas { id: string, url: string, spare?: boolean }[] in the order of the command line; `spare`: down until it is added (`--spares`), the last ones
 ---@field gateway string? its URL
 ---@field model string? the model to name in requests
 ---@field tenant string?
@@ -39,7 +39,7 @@ function Vu:now() end
 ---@class perigee.HttpOptions
 ---@field url? string a whole URL, or
 ---@field path? string a path on the fleet, as "/v1/models"
----@field replica? integer|string which replica (index or id); default: the gateway, else the first
+---@field replica? integer|string which replica (index or id), in rotation or not; default: the gateway, else the first in rotation
 ---@field method? string default: POST with a body, else GET
 ---@field headers? table<string, string>
 ---@field body? perigee.TextLike|table bytes to send; a table is sent as canonical JSON
@@ -60,6 +60,7 @@ function Vu:now() end
 ---@field chosen? string id of the replica the policy chose
 ---@field route_reason? string
 ---@field fallback? boolean the policy's first choice was not available
+---@field refused? string why it is not sent: it fails as `connect` with this text (nothing in rotation)
 ---@field prompt_tokens? integer our own count of the prompt's tokens
 ---@field asked_tokens? integer output tokens the server was told to give, whole (`ignore_eos`): the check `short_answers` holds the reply against it; kept by conversations
 ---@field render_ns? integer time spent on our side
@@ -167,14 +168,26 @@ function Vu:fail(class, detail) end
 ---@return integer
 function Vu:branch() end
 
---- For routing policies: the next replica in turn, exact over all workers.
+--- For routing policies: whether a replica is in rotation, so may be sent to. One that a plan's `timeline` drains is
+--- not, nor is a spare before it is added.
+---@param replica integer|string index or id
+---@return boolean
+function Vu:in_rotation(replica) end
+
+--- For routing policies: the replica itself while it is in rotation, else the next one that is, in the fleet's order and
+--- round its end. What a policy chooses goes through this.
+---@param replica integer|string index or id
+---@return integer? replica index; nil: none is in rotation
+function Vu:stand_in(replica) end
+
+--- For routing policies: the next replica in turn, exact over all workers; one out of rotation has none.
 ---@param counter string names the turn; each name has its own
----@return integer replica index
+---@return integer? replica index; nil: none is in rotation
 function Vu:pick_next(counter) end
 
---- For routing policies: the replica with the fewest of this run's requests in flight. It counts as in
+--- For routing policies: the replica in rotation with the fewest of this run's requests in flight. It counts as in
 --- flight at once; the user's next request to it takes the count over.
----@return integer replica index
+---@return integer? replica index; nil: none is in rotation
 function Vu:pick_least() end
 
 --- For routing policies: counts one request in flight on a replica; the user's next request to it takes the
