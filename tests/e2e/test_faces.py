@@ -78,6 +78,138 @@ def test_streams_have_the_golden_forms(work):
                 eq(whole["message"]["content"] if path == CHAT else whole["text"], texts[path])
 
 
+# ---- byte for byte ----
+
+# A stream of three tokens a, b and c that ends by length, as §9 of the facts and the fixtures of each server have it: {id} and {t} are
+# the response's own, {p} its prompt's tokens, {ms} and {tms} what llama.cpp measured.
+CHAT_VLLM = """data: {"id":"{id}","object":"chat.completion.chunk","created":{t},"model":"sim-model","choices":[{"index":0,"delta":\
+{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"prompt_token_ids":null}
+
+data: {"id":"{id}","object":"chat.completion.chunk","created":{t},"model":"sim-model","choices":[{"index":0,"delta":{"content":"{a}"},\
+"logprobs":null,"finish_reason":null}]}
+
+data: {"id":"{id}","object":"chat.completion.chunk","created":{t},"model":"sim-model","choices":[{"index":0,"delta":{"content":"{b}"},\
+"logprobs":null,"finish_reason":null}]}
+
+data: {"id":"{id}","object":"chat.completion.chunk","created":{t},"model":"sim-model","choices":[{"index":0,"delta":{"content":"{c}"},\
+"logprobs":null,"finish_reason":"length","stop_reason":null}]}
+
+data: {"id":"{id}","object":"chat.completion.chunk","created":{t},"model":"sim-model","choices":[],"usage":{"prompt_tokens":{p},\
+"total_tokens":{all},"completion_tokens":3}}
+
+data: [DONE]
+
+"""
+TEXT_VLLM = """data: {"id":"{id}","object":"text_completion","created":{t},"model":"sim-model","choices":[{"index":0,"text":"{a}",\
+"logprobs":null,"finish_reason":null,"stop_reason":null}]}
+
+data: {"id":"{id}","object":"text_completion","created":{t},"model":"sim-model","choices":[{"index":0,"text":"{b}","logprobs":null,\
+"finish_reason":null,"stop_reason":null}]}
+
+data: {"id":"{id}","object":"text_completion","created":{t},"model":"sim-model","choices":[{"index":0,"text":"{c}","logprobs":null,\
+"finish_reason":"length","stop_reason":null}]}
+
+data: {"id":"{id}","object":"text_completion","created":{t},"model":"sim-model","choices":[],"usage":{"prompt_tokens":{p},\
+"total_tokens":{all},"completion_tokens":3}}
+
+data: [DONE]
+
+"""
+
+
+def sglang(delta, finish="null"):
+    return ('data: {"id":"{id}","object":"chat.completion.chunk","created":{t},"model":"sim-model","choices":[{"index":0,"delta":{"role":'
+            + delta + ',"reasoning_content":null,"hidden_states":null,"tool_calls":null},"logprobs":null,"finish_reason":' + finish
+            + ',"matched_stop":null}],"usage":null,"sglext":null}\n\n')
+
+
+CHAT_SGLANG = (sglang('"assistant","content":""') + "".join(sglang('null,"content":"{%s}"' % x) for x in "abc")
+               + sglang('null,"content":null', '"length"')
+               + 'data: {"id":"{id}","object":"chat.completion.chunk","created":{t},"model":"sim-model","choices":[],"usage":{"prompt_tokens":'
+               '{p},"total_tokens":{all},"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":0},"reasoning_tokens":0}}\n\n'
+               "data: [DONE]\n\n")
+
+
+def tgi(x, end='null}],"usage":null}'):
+    return ('data:{"object":"chat.completion.chunk","id":"","created":{t},"model":"sim-model","system_fingerprint":"3.0.1-native","choices":'
+            '[{"index":0,"delta":{"role":"assistant","content":"{%s}"},"logprobs":null,"finish_reason":' % x + end + "\n\n")
+
+
+def tgi_text(x, finish="", usage=""):
+    return ('data:{"object":"text_completion","id":"","created":{t},"choices":[{"index":0,"text":"{%s}","logprobs":null,"finish_reason":"%s"}],'
+            '"model":"sim-model","system_fingerprint":"3.0.1-native"%s}\n\n' % (x, finish, usage))
+
+
+TGI_USAGE = '"usage":{"prompt_tokens":{p},"completion_tokens":3,"total_tokens":{all}}'
+CHAT_TGI = tgi("a") + tgi("b") + tgi("c", '"length"}],' + TGI_USAGE + "}") + "data:[DONE]\n\n"
+TEXT_TGI = tgi_text("a") + tgi_text("b") + tgi_text("c", "length", "," + TGI_USAGE) + "data:[DONE]\n\n"
+
+
+def llama(delta, finish="null"):
+    return ('data: {"choices":[{"finish_reason":' + finish + ',"index":0,"delta":{' + delta + '}}],"created":{t},"id":"{id}","model":"sim-model",'
+            '"system_fingerprint":"b9864","object":"chat.completion.chunk"}\n\n')
+
+
+CHAT_LLAMACPP = (llama('"role":"assistant","content":null') + "".join(llama('"content":"{%s}"' % x) for x in "abc") + llama("", '"length"')
+                 + 'data: {"choices":[],"created":{t},"id":"{id}","model":"sim-model","object":"chat.completion.chunk","usage":'
+                 '{"completion_tokens":3,"prompt_tokens":{p},"total_tokens":{all},"prompt_tokens_details":{"cached_tokens":0}},"timings":'
+                 '{"cache_n":0,"prompt_n":{p},"prompt_ms":{ms},"predicted_n":3,"predicted_ms":{tms}}}\n\ndata: [DONE]\n\n')
+
+
+def trt(choice, space=""):
+    return ('data: {"id":"{id}","object":"chat.completion.chunk","created":{t},"model":"sim-model","choices":[{"index":0,"delta":{' + choice
+            + "}]}" + space + "\n\n")
+
+
+CHAT_TRTLLM = (trt('"role":"assistant"}', " ") + trt('"content":"{a}","reasoning_content":""}') + trt('"content":"{b}","reasoning_content":""}')
+               + trt('"content":"{c}","reasoning_content":""},"finish_reason":"length"')
+               + 'data: {"id":"{id}","object":"chat.completion.chunk","created":{t},"model":"sim-model","choices":[],"usage":{"prompt_tokens":{p},'
+               '"total_tokens":{all},"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":0}}}\n\ndata: [DONE]\n\n')
+
+
+def ollama(text, finish="null"):
+    return ('data: {"id":"{id}","object":"chat.completion.chunk","created":{t},"model":"sim-model","system_fingerprint":"fp_ollama","choices":'
+            '[{"index":0,"delta":{"role":"assistant","content":"' + text + '"},"finish_reason":' + finish + "}]}\n\n")
+
+
+CHAT_OLLAMA = ("".join(ollama("{%s}" % x) for x in "abc") + ollama("", '"length"')
+               + 'data: {"id":"{id}","object":"chat.completion.chunk","created":{t},"model":"sim-model","system_fingerprint":"fp_ollama","choices":'
+               '[],"usage":{"prompt_tokens":{p},"completion_tokens":3,"total_tokens":{all}}}\n\ndata: [DONE]\n\n')
+
+
+def ollama_text(x, finish="null"):
+    return ('data: {"id":"{id}","object":"text_completion","created":{t},"model":"sim-model","system_fingerprint":"fp_ollama","choices":[{"index":0,'
+            '"text":"{%s}","finish_reason":%s}],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}\n\n' % (x, finish))
+
+
+TEXT_OLLAMA = (ollama_text("a") + ollama_text("b") + ollama_text("c", '"length"')
+               + 'data: {"id":"{id}","object":"text_completion","created":{t},"model":"sim-model","system_fingerprint":"fp_ollama","choices":[],'
+               '"usage":{"prompt_tokens":{p},"completion_tokens":3,"total_tokens":{all}}}\n\ndata: [DONE]\n\n')
+STREAMS = [("vllm", CHAT, CHAT_VLLM), ("vllm", TEXT, TEXT_VLLM), ("sglang", CHAT, CHAT_SGLANG), ("tgi", CHAT, CHAT_TGI), ("tgi", TEXT, TEXT_TGI),
+           ("llamacpp", CHAT, CHAT_LLAMACPP), ("trtllm", CHAT, CHAT_TRTLLM), ("ollama", CHAT, CHAT_OLLAMA), ("ollama", TEXT, TEXT_OLLAMA)]
+
+
+def filled(form, **values):
+    for key, value in values.items():
+        form = form.replace("{%s}" % key, str(value))
+    return form
+
+
+def test_streams_byte_for_byte(work):
+    for face, path, form in STREAMS:
+        with fleet(work, "--profile", "instant", "--face", face) as f:
+            data = ask(f, path, stream=True, stream_options={"include_usage": True}, max_tokens=3).data.decode()
+            choice = ask(f, path, max_tokens=3).json["choices"][0]
+            prompt = ask(f, path, max_tokens=3).json["usage"]["prompt_tokens"]
+        text = choice["message"]["content"] if path == CHAT else choice["text"]
+        ids = set(re.findall(r'"id":"([^"]*)"', data))
+        times = set(re.findall(r'"created":(\d+)', data))
+        eq((len(ids), len(times), len(text)), (1, 1, 3), f"{face} {path}")
+        measured = re.findall(r'_ms":([\d.]+)', data) or ["", ""]
+        eq(data, filled(form, id=ids.pop(), t=times.pop(), a=text[0], b=text[1], c=text[2], p=prompt, all=prompt + 3, ms=measured[0],
+                        tms=measured[1]), f"{face} {path}")
+
+
 def test_cached_tokens_by_face(work):
     for face, states in {"sglang": [0, 1], "tgi": [None, None], "llamacpp": [0, 1], "trtllm": [0, 1], "ollama": [None, None]}.items():
         with fleet(work, "--profile", "instant", "--face", face) as f:
