@@ -210,6 +210,52 @@ def test_streams_byte_for_byte(work):
                         tms=measured[1]), f"{face} {path}")
 
 
+# ---- perigee's own client against each ----
+
+SCRIPT = """
+local perigee, chat, gen = require "perigee", require "perigee.chat", require "perigee.gen"
+local MODEL = "sim-model"
+local TOOLS = { { type = "function", ["function"] = { name = "add", parameters = { properties = { a = { type = "integer" } } } } } }
+return perigee.plan {
+  load = perigee.closed { users = 1, sessions = 2 },
+  session = function(vu)
+    local conv = chat.new(vu, { system = gen.text { tokens = 200, seed = "faces" } })
+    for turn = 1, 3 do
+      conv:user("Question " .. turn)
+      conv:send { max_tokens = 12, stream = turn ~= 2 }
+    end
+    local usage = { include_usage = true }
+    vu:http { path = "/v1/completions", stream = "completions", body = { model = MODEL, prompt = "Go on from here, and",
+      max_tokens = 7, ignore_eos = true, stream = true, stream_options = usage } }
+    vu:http { path = "/v1/chat/completions", stream = "chat", body = { model = MODEL, stream = true, stream_options = usage,
+      messages = { { role = "user", content = "Add." } }, tools = TOOLS, tool_choice = "required" } }
+    vu:http { path = "/v1/completions", api = "completions", body = { model = MODEL, prompt = "Whole", max_tokens = 5, ignore_eos = true } }
+  end,
+}
+"""
+KEPT = ("turn", "step", "status", "error", "finish_reason", "prompt_tokens", "output_tokens", "streamed", "complete")
+
+
+def test_a_run_counts_the_same(work):
+    """The same sessions against each server: the same tokens, ends and outcomes; cached tokens where the server says them."""
+    work.write("s.lua", SCRIPT)
+    rows = {}
+    for face in ("vllm", *GOLDEN):
+        with fleet(work, "--face", face) as f:
+            result = work.perigee("run", "s.lua", "--replica", "r0=" + f.url)
+            eq(result.status, 98, f"{face}: {result.out[-1500:]}")  # the tools are not in the prompt as it is counted here
+            rows[face] = [r for r in result.rows if r["generation"]]
+    want = [{k: r[k] for k in KEPT if k in r} for r in rows["vllm"]]
+    eq(len(want), 12)
+    eq({r["error"] for r in want}, {None})
+    cached = [r["cached_tokens"] or 0 for r in rows["vllm"]]
+    assert sum(c > 0 for c in cached) == 7, cached
+    for face, got in rows.items():
+        eq([{k: r[k] for k in KEPT if k in r} for r in got], want, face)
+        says = face in ("vllm", "sglang", "llamacpp", "trtllm")
+        eq([r["cached_tokens"] or 0 for r in got], cached if says else [0] * 12, face)
+
+
 def test_cached_tokens_by_face(work):
     for face, states in {"sglang": [0, 1], "tgi": [None, None], "llamacpp": [0, 1], "trtllm": [0, 1], "ollama": [None, None]}.items():
         with fleet(work, "--profile", "instant", "--face", face) as f:
