@@ -5,6 +5,9 @@
  * request, hence known. A chunk's parent may have been evicted: then the chain is hashed anew. */
 #include "kv/pubhash.h"
 
+#define OPENSSL_SUPPRESS_DEPRECATED /* SHA256_Init: no allocation and no provider look-up per      \
+                                       block */
+#include <openssl/sha.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -24,6 +27,7 @@ struct table {
 struct pubhash {
   enum tuple_hash hash;
   uint32_t width;        /* of what is published and chained */
+  bool sglang;           /* pages of SGLang: no tuples, and no root without a salt */
   bool numbers;          /* digests are cut to numbers before they are chained (vLLM 0.10.0) */
   struct table of[2];    /* by enum engine_medium */
   uint32_t tokens_of[2]; /* tokens of a block, of a chunk */
@@ -102,13 +106,15 @@ static int unknown(const char *scheme, struct err *err) {
 
 int pubhash_open(const struct pubhash_options *o, struct pubhash **out, struct err *err) {
   size_t at = 0;
-  while (at < ARRAY_LEN(schemes) && strcmp(schemes[at].scheme, o->scheme) != 0)
+  bool sglang = strcmp(o->scheme, PUBHASH_SGLANG) == 0;
+  while (!sglang && at < ARRAY_LEN(schemes) && strcmp(schemes[at].scheme, o->scheme) != 0)
     at++;
   *out = NULL;
   if (at == ARRAY_LEN(schemes))
     return unknown(o->scheme, err);
   struct pubhash *p = MEM_NEW(struct pubhash);
-  p->hash = schemes[at].hash;
+  p->sglang = sglang;
+  p->hash = schemes[at].hash; /* of SGLang: SHA-256, as wide */
   p->numbers = schemes[at].numbers;
   p->width = p->numbers ? 8 : tuple_width(p->hash);
   p->tokens_of[ENGINE_GPU] = o->block_size;
@@ -160,12 +166,42 @@ uint64_t pubhash_number(const uint8_t *hash, uint32_t width) {
   return blockhash_be64(hash + width - 8);
 }
 
+int64_t pubhash_sglang_number(const uint8_t *hash) {
+  return (int64_t)blockhash_be64(hash);
+}
+
 /* ---- hashing ---- */
+
+/* A page as SGLang hashes it for its events: the one before, or what a salt makes of it, then the
+ * tokens; an adapter is not in it. */
+static void hash_page(const struct engine_event *e, uint32_t index, uint32_t size,
+                      const uint8_t *parent, uint8_t *out) {
+  static const char salt_head[] = "sglang-cache-salt-v1"; /* with its NUL */
+  const uint32_t *tokens = e->req->tokens + (size_t)index * size;
+  const char *salt = e->medium == ENGINE_GPU ? e->req->salt : NULL;
+  uint8_t root[SHA256_DIGEST_LENGTH];
+  SHA256_CTX ctx;
+  if (!index && salt) {
+    SHA256_Init(&ctx);
+    SHA256_Update(&ctx, salt_head, sizeof salt_head);
+    SHA256_Update(&ctx, salt, strlen(salt));
+    SHA256_Final(root, &ctx);
+  }
+  SHA256_Init(&ctx);
+  if (index || salt)
+    SHA256_Update(&ctx, index ? parent : root, sizeof root);
+  SHA256_Update(&ctx, tokens, size * sizeof *tokens); /* little endian, as this machine is */
+  SHA256_Final(out, &ctx);
+}
 
 /* Block or chunk `index` of the request's tokens behind `parent`; out may be parent. */
 static void hash_one(struct pubhash *p, const struct engine_event *e, uint32_t index,
                      const uint8_t *parent, uint8_t *out) {
   uint32_t size = p->tokens_of[e->medium];
+  if (p->sglang) {
+    hash_page(e, index, size, parent, out);
+    return;
+  }
   const uint32_t *tokens = e->req->tokens + (size_t)index * size;
   for (uint32_t i = 0; i < size; i++)
     p->wide[i] = tokens[i];

@@ -13,10 +13,11 @@
 
 #define PUBHASH_MAX_WIDTH 32
 #define PUBHASH_DEFAULT_SCHEME "vllm-sha256"
+#define PUBHASH_SGLANG "sglang" /* SHA-256 over tokens, as SGLang's events have it */
 
 struct pubhash_options {
-  const char *scheme; /* one of the vllm-* schemes */
-  const char *seed;   /* PYTHONHASHSEED's text; "" is one too */
+  const char *scheme; /* one of the vllm-* schemes, or PUBHASH_SGLANG */
+  const char *seed;   /* PYTHONHASHSEED's text; "" is one too. SGLang has none */
   uint32_t block_size;
   uint32_t chunk_tokens; /* 0 = no CPU memory */
 };
@@ -45,5 +46,7 @@ void pubhash_event(struct pubhash *p, const struct engine_event *event, struct p
 
 /* A hash as vLLM publishes it by default: its last 8 bytes as a number. */
 uint64_t pubhash_number(const uint8_t *hash, uint32_t width);
+/* As SGLang does: its first 8 bytes. */
+int64_t pubhash_sglang_number(const uint8_t *hash);
 
 #endif

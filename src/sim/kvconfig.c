@@ -49,6 +49,15 @@ const char *kvconfig_name(size_t i) {
   return i < ARRAY_LEN(keys) ? keys[i].name : NULL;
 }
 
+void kvconfig_play_sglang(struct kvconfig *c) {
+  if (!c->encoding_set)
+    c->encoding = KVWIRE_SGLANG;
+}
+
+const char *kvconfig_scheme(const struct kvconfig *c) {
+  return c->encoding == KVWIRE_SGLANG ? PUBHASH_SGLANG : c->scheme;
+}
+
 /* ---- settings ---- */
 
 static int set_text(struct kvconfig *c, const struct key *k, const char *text, struct err *err) {
@@ -73,20 +82,23 @@ static int set_whole(struct kvconfig *c, const struct key *k, const char *text, 
 static int set_switch(struct kvconfig *c, const char *text, struct err *err) {
   static const struct {
     const char *text;
-    bool on;
+    bool on, named;
     enum kvwire_encoding encoding;
-  } words[] = {{"on", true, KVWIRE_MAP},   {"true", true, KVWIRE_MAP},
-               {"map", true, KVWIRE_MAP},  {"array", true, KVWIRE_ARRAY},
-               {"off", false, KVWIRE_MAP}, {"false", false, KVWIRE_MAP}};
+  } words[] = {{"on", true, false, KVWIRE_MAP},       {"true", true, false, KVWIRE_MAP},
+               {"map", true, true, KVWIRE_MAP},       {"array", true, true, KVWIRE_ARRAY},
+               {"sglang", true, true, KVWIRE_SGLANG}, {"off", false, false, KVWIRE_MAP},
+               {"false", false, false, KVWIRE_MAP}};
   for (size_t i = 0; i < ARRAY_LEN(words); i++)
     if (strcmp(words[i].text, text) == 0) {
       c->on = words[i].on;
       c->encoding = words[i].encoding;
+      c->encoding_set = words[i].named;
       return 0;
     }
-  return err_set(err, ERR_INVALID,
-                 "kv_events=%.40s: on, off, map (vLLM since June 2026) or array (before) is needed",
-                 text);
+  return err_set(
+      err, ERR_INVALID,
+      "kv_events=%.40s: on, off, map (vLLM since June 2026), array (before) or sglang is needed",
+      text);
 }
 
 /* Bound or connected to, by vLLM's own rule. */
@@ -135,6 +147,9 @@ static int set_hashes(struct kvconfig *c, const char *text, struct err *err) {
 static int set_scheme(struct kvconfig *c, const struct key *k, const char *text, struct err *err) {
   struct pubhash *p;
   struct pubhash_options o = {.scheme = text, .seed = "", .block_size = 1};
+  if (strcmp(text, PUBHASH_SGLANG) == 0)
+    return err_set(err, ERR_INVALID,
+                   "hash_scheme: SGLang's hashes come with its events: kv_events=sglang");
   int rc = pubhash_open(&o, &p, err);
   if (rc)
     return err_prefix(err, "hash_scheme");

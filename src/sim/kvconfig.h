@@ -3,8 +3,8 @@
  * Names as in `perigee sim --set`; those behind `kv_events_` are the fields of vLLM's
  * --kv-events-config, with its defaults unless said otherwise:
  *
- *   kv_events             off; on or map (vLLM since June 2026); array (before). Any kv_events_ key
- *                         means on
+ *   kv_events             off; on (as the server that is played does: map, or sglang); map (vLLM
+ * since June 2026); array (before); sglang (its fields and hashes). Any kv_events_ key means on
  *   kv_events_port        port of the first replica's publisher, on the fleet's address, the others
  *                         follow; 0 (default) = any free ones
  *   kv_events_replay_port the same of replay sockets
@@ -30,6 +30,7 @@
 
 struct kvconfig {
   bool on, raw_hashes, replay, seed_set;
+  bool encoding_set; /* by its name: kvconfig_play leaves it */
   enum kvwire_encoding encoding;
   uint32_t port, replay_port;
   uint32_t buffer_steps, hwm, max_queue_size;
@@ -43,6 +44,10 @@ const char *kvconfig_name(size_t i);
 /* One setting; the name is one of kvconfig_name's. ERR_INVALID, ERR_NOT_FOUND (a scheme) name it
  * and say what would do. */
 NODISCARD int kvconfig_set(struct kvconfig *c, const char *name, const char *text, struct err *err);
+/* A fleet plays SGLang, and nobody said how events look. */
+void kvconfig_play_sglang(struct kvconfig *c);
+/* The hashes' scheme: SGLang's events have its own. */
+const char *kvconfig_scheme(const struct kvconfig *c);
 /* What depends on several: ports that do not suffice for `n_replicas`, or overlap. */
 NODISCARD int kvconfig_check(const struct kvconfig *c, size_t n_replicas, struct err *err);
 

@@ -179,16 +179,17 @@ static void add_event(struct kvevents *k, const struct engine_event *e) {
     return;
   }
   const struct engine_config *c = k->options.engine;
-  struct kvwire_stored s = {.hashes = said.hashes,
-                            .parent = said.parent,
-                            .n_hashes = said.n,
-                            .tokens = e->req->tokens + (size_t)e->first_block * c->block_size,
-                            .block_size = gpu ? c->block_size : c->tiers.chunk_tokens,
-                            .medium = media[e->medium],
-                            .lora_id = adapter_id(k, e->req->adapter),
-                            .lora_name = e->req->adapter,
-                            .salt = gpu && !said.parent ? e->req->salt : NULL,
-                            .has_keys = gpu};
+  struct kvwire_stored s = {
+      .hashes = said.hashes,
+      .parent = said.parent,
+      .n_hashes = said.n,
+      .tokens = e->req->tokens + (size_t)e->first_block * c->block_size,
+      .block_size = gpu ? c->block_size : c->tiers.chunk_tokens,
+      .medium = media[e->medium],
+      .lora_id = adapter_id(k, e->req->adapter),
+      .lora_name = e->req->adapter,
+      .salt = gpu && (!said.parent || k->wire.encoding == KVWIRE_SGLANG) ? e->req->salt : NULL,
+      .has_keys = gpu};
   kvwire_add_stored(&k->batch, &k->wire, &s);
 }
 
@@ -258,7 +259,7 @@ int kvevents_open(const struct kvevents_options *o, struct kvevents **out, struc
   loop_timer_init(&k->reopen_timer, on_reopen);
   char seed[64];
   kvconfig_seed(o->config, o->seed, seed);
-  struct pubhash_options hashes = {.scheme = o->config->scheme,
+  struct pubhash_options hashes = {.scheme = kvconfig_scheme(o->config),
                                    .seed = seed,
                                    .block_size = o->engine->block_size,
                                    .chunk_tokens = o->engine->tiers.chunk_tokens};
@@ -337,11 +338,13 @@ void kvevents_get_counts(const struct kvevents *k, struct kvevents_counts *out) 
 struct value kvevents_describe_config(const struct kvconfig *c) {
   char seed[64];
   kvconfig_seed(c, 0, seed);
-  bool known = c->seed_set || strcmp(seed, "vllm-none-hash") == 0;
+  static const char *const encodings[] = {"map", "array", "sglang"};
+  bool sglang = c->encoding == KVWIRE_SGLANG;
+  bool known = !sglang && (c->seed_set || strcmp(seed, "vllm-none-hash") == 0);
   struct value v = value_object();
-  value_set(&v, "encoding", value_cstring(c->encoding == KVWIRE_ARRAY ? "array" : "map"));
-  value_set(&v, "hashes", value_cstring(c->raw_hashes ? "bytes" : "int"));
-  value_set(&v, "hash_scheme", value_cstring(c->scheme));
+  value_set(&v, "encoding", value_cstring(encodings[c->encoding]));
+  value_set(&v, "hashes", value_cstring(c->raw_hashes && !sglang ? "bytes" : "int"));
+  value_set(&v, "hash_scheme", value_cstring(kvconfig_scheme(c)));
   value_set(&v, "hash_seed", known ? value_cstring(seed) : value_null());
   return v;
 }

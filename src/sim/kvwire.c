@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "kv/pubhash.h"
 
 static int put(void *data, const char *bytes, size_t len) {
   buf_put(data, bytes, len);
@@ -30,6 +31,8 @@ static void put_text(msgpack_packer *pk, const char *text) {
 static void put_hash(msgpack_packer *pk, const struct kvwire *w, const uint8_t *hash) {
   if (!hash) {
     msgpack_pack_nil(pk);
+  } else if (w->encoding == KVWIRE_SGLANG) {
+    msgpack_pack_int64(pk, pubhash_sglang_number(hash));
   } else if (w->raw_hashes) {
     msgpack_pack_bin(pk, w->width);
     msgpack_pack_bin_body(pk, hash, w->width);
@@ -101,7 +104,8 @@ void kvwire_set_time(struct buf *b, size_t at, double seconds) {
 
 void kvwire_add_stored(struct buf *b, const struct kvwire *w, const struct kvwire_stored *s) {
   msgpack_packer pk = packer(b);
-  put_head(&pk, w, "BlockStored", s->has_keys ? 10 : 7);
+  bool sglang = w->encoding == KVWIRE_SGLANG;
+  put_head(&pk, w, "BlockStored", sglang ? (s->salt ? 7 : 6) : s->has_keys ? 10 : 7);
   put_name(&pk, w, "block_hashes");
   put_hashes(&pk, w, s->hashes, s->n_hashes);
   put_name(&pk, w, "parent_block_hash");
@@ -120,6 +124,14 @@ void kvwire_add_stored(struct buf *b, const struct kvwire *w, const struct kvwir
     msgpack_pack_nil(&pk);
   put_name(&pk, w, "medium");
   put_text(&pk, s->medium);
+  if (sglang) { /* what is a default at the end is left out */
+    if (s->salt) {
+      msgpack_pack_map(&pk, 1);
+      put_text(&pk, "cache_salt");
+      put_text(&pk, s->salt);
+    }
+    return;
+  }
   put_name(&pk, w, "lora_name");
   put_text(&pk, s->lora_name);
   if (!s->has_keys)
@@ -135,6 +147,7 @@ void kvwire_add_stored(struct buf *b, const struct kvwire *w, const struct kvwir
 void kvwire_add_removed(struct buf *b, const struct kvwire *w, const uint8_t *hashes,
                         size_t n_hashes, const char *medium, bool has_group) {
   msgpack_packer pk = packer(b);
+  has_group = has_group && w->encoding != KVWIRE_SGLANG;
   put_head(&pk, w, "BlockRemoved", has_group ? 3 : 2);
   put_name(&pk, w, "block_hashes");
   put_hashes(&pk, w, hashes, n_hashes);

@@ -2,14 +2,19 @@
  *
  * A batch is a MessagePack array [ts, events, data_parallel_rank]; an event in it a map with `type`
  * and named fields (vLLM since PR #42892, June 2026) or, as before, an array whose first element is
- * the tag. Fields are those of vLLM main in July 2026, in its order, and what its encoder leaves
- * out (a default at the end of an array, any default of a map) is left out. Pure. */
+ * the tag; SGLang has arrays of its own. Fields are those of vLLM main in July 2026, in its order,
+ * and what its encoder leaves out (a default at the end of an array, any default of a map) is left
+ * out. Pure. */
 #ifndef SIM_KVWIRE_H
 #define SIM_KVWIRE_H
 
 #include "base/buf.h"
 
-enum kvwire_encoding { KVWIRE_MAP, KVWIRE_ARRAY };
+enum kvwire_encoding {
+  KVWIRE_MAP,
+  KVWIRE_ARRAY,
+  KVWIRE_SGLANG /* arrays too: seven fields and metadata, hashes are signed numbers */
+};
 
 struct kvwire {
   enum kvwire_encoding encoding;
@@ -26,7 +31,8 @@ struct kvwire_stored {
   const char *medium;    /* "GPU", "CPU" */
   uint32_t lora_id;      /* 0 = none */
   const char *lora_name; /* NULL = none */
-  const char *salt;      /* of the first block, which is a chain's first; NULL = none */
+  const char *salt;      /* of the first block, which is a chain's first; SGLang's: of any. NULL:
+                            none */
   bool has_keys;         /* extra_keys, group_idx and kv_cache_spec_kind are said */
 };
 

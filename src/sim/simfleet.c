@@ -112,6 +112,8 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   struct simfleet *f = MEM_NEW(struct simfleet);
   f->loop = loop;
   f->config = o->config;
+  if (o->face == FACE_SGLANG)
+    kvconfig_play_sglang(&f->config.events);
   if (simconfig_check(&f->config, err) || kvconfig_check(&f->config.events, o->n_replicas, err)) {
     mem_free(f);
     return ERR_INVALID;

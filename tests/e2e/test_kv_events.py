@@ -321,6 +321,46 @@ def test_arrays_are_arrays(work):
         eq(event[2:], [None, list(range(32)), 16, None, "GPU", None, [None, None], 0, "full_attention"])
 
 
+def page_hashes(tokens, salt=None):
+    """SGLang's numbers of the whole pages: the first 8 bytes of SHA-256 over the page before (or the salt's) and the tokens."""
+    parent, out = hashlib.sha256(b"sglang-cache-salt-v1\0" + salt.encode()).digest() if salt else b"", []
+    for i in range(0, len(tokens) - BLOCK + 1, BLOCK):
+        parent = hashlib.sha256(parent + struct.pack(f"<{BLOCK}I", *tokens[i:i + BLOCK])).digest()
+        out.append(int.from_bytes(parent[:8], "big", signed=True))
+    return out
+
+
+def test_sglang_s_events(work):
+    """Its own arrays: seven places, the eighth a map when there is a salt; signed numbers that follow from the tokens alone."""
+    a, b = [7] * 3 * BLOCK + [9], [5] * 2 * BLOCK
+    with fleet(work, "--profile", "instant", "--kv-events", "--face", "sglang", "--set", "kv_blocks=12", "--set", "max_model_len=160") as f:
+        eq({k: f.announce["kv_events"][k] for k in ("encoding", "hashes", "hash_scheme", "hash_seed")},
+           {"encoding": "sglang", "hashes": "int", "hash_scheme": "sglang", "hash_seed": None})
+        with Follower(f) as follower:
+            for body in ({"prompt": a}, {"prompt": b, "cache_salt": "red"}, {"prompt": [3] * 9 * BLOCK}):
+                f.ask("/v1/completions", {"max_tokens": 1, **body})
+            f.ask("/flush_cache", {})
+            f.ask("/v1/completions", {"prompt": [1] * BLOCK, "max_tokens": 1})
+            events = [msgpack.unpackb(payload) for _, payload in follower.replay(0)]
+            eq(len(events), counts(f)["batches"])
+    eq({(len(batch), batch[2]) for batch in events}, {(3, 0)})
+    said = [e for batch in events for e in batch[1]]
+    pages = {"a": page_hashes(a), "b": page_hashes(b, "red"), "c": page_hashes([3] * 9 * BLOCK), "d": page_hashes([1] * BLOCK)}
+    assert any(h < 0 for list_ in pages.values() for h in list_)
+    stored = [e for e in said if e[0] == "BlockStored"]
+    eq(stored[0], ["BlockStored", pages["a"], None, a[:3 * BLOCK], BLOCK, None, "GPU"])
+    eq(stored[1], ["BlockStored", pages["b"], None, b, BLOCK, None, "GPU", {"cache_salt": "red"}])
+    eq([h for e in stored[2:-1] for h in e[1]], pages["c"])
+    eq(stored[-1][1], pages["d"])
+    removed = [e for e in said if e[0] == "BlockRemoved"]
+    eq({(len(e), len(e[1]), e[2]) for e in removed}, {(3, 1, "GPU")})
+    assert {e[1][0] for e in removed} <= set(pages["a"] + pages["b"]), removed
+    eq([e for e in said if e[0] == "AllBlocksCleared"], [["AllBlocksCleared"]])
+    result = work.perigee("sim", "--set", "hash_scheme=sglang", timeout=20)
+    eq(result.status, 2)
+    has(result.err, "kv_events=sglang")
+
+
 def test_a_reset_goes_out_with_the_next_step(work):
     with fleet(work, *SMALL) as f, Follower(f) as follower:
         follower.join()
@@ -601,7 +641,7 @@ def test_mistakes(work):
         return result.err
 
     has(said("--set", "kv_event=on"), "a replica has no field kv_event (did you mean kv_events?)")
-    has(said("--set", "kv_events=json"), "on, off, map (vLLM since June 2026) or array (before) is needed")
+    has(said("--set", "kv_events=json"), "on, off, map (vLLM since June 2026), array (before) or sglang is needed")
     has(said("--kv-events-config", '{"topic":"x"}'), "--kv-events-config: kv_events_config: enable_kv_cache_events should be true")
     has(said("--set", "hash_scheme=vllm-sha265", "--kv-events"), "(did you mean vllm-sha256?)")
     has(said("--replicas", "3", "--set", "kv_events_port=65535"), "port 65535 and 2 following ones go beyond 65535")
