@@ -75,6 +75,18 @@ local ERROR = "An error is the client's stamp less the clock read before the fle
   .. "that ended the reply."
 local NO_ERROR = "In virtual time nothing lies between the client's stamp and the fleet's write: each error is 0."
 
+-- Stamps with more errors than are kept.
+local function thinned(errors)
+  local list = {}
+  for _, stamp in ipairs(STAMPS) do
+    local every = num(at(errors, stamp[1], "every")) or 1
+    if every > 1 then
+      list[#list + 1] = ("percentiles of %s are of every %dth error"):format(stamp[1], every)
+    end
+  end
+  return list
+end
+
 -- Sentences under the table: what was joined, which counts differ, who answered.
 local function sentences(v, virtual)
   local rows, lines = reasons(v.rows_alone), reasons(v.lines_alone)
@@ -100,6 +112,8 @@ local function sentences(v, virtual)
       count(num(where.chosen_elsewhere) or 0))
   end
   list[#list + 1] = virtual and NO_ERROR or ERROR
+  local some = thinned(v.errors)
+  list[#list + 1] = #some > 0 and table.concat(some, ", ") .. "." or nil
   return list
 end
 

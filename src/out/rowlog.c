@@ -3,82 +3,60 @@
 
 #include <string.h>
 
-static bool is_key(struct jsonslice key, const char *name, size_t len) {
-  return (size_t)(key.end - key.p) == len + 2 && memcmp(key.p + 1, name, len) == 0;
-}
-#define IS(key, name) is_key((key), (name), sizeof(name) - 1)
+#include "text/jsonfields.h"
 
-static bool read_times(struct rowlog *r, struct jsonslice t) {
-  static const char *const names[STAMP_COUNT] = {"sched",       "start",      "connected",
-                                                 "sent",        "headers",    "first_byte",
-                                                 "first_token", "last_token", "done"};
-  struct jsonwalk w;
-  struct jsonslice key, value;
-  int more;
-  if (!jsonwalk_begin(&w, t, '{'))
-    return false;
-  while ((more = jsonwalk_next(&w, &key, &value)) > 0)
-    for (int i = 0; i < STAMP_COUNT; i++)
-      if (jsonwalk_is(key, names[i]))
-        r->t[i] = linefile_stamp(value, SAMPLE_NEVER);
-  return more == 0;
-}
+#define STAMP_FIELD(key, stamp)                                                                    \
+  { (key), sizeof(key) - 1, JSONFIELD_STAMP, (stamp) * sizeof(uint64_t), NULL }
 
-static void read_counts(struct rowlog *r, struct jsonslice key, struct jsonslice value) {
-  const struct {
-    const char *name;
-    int64_t *to;
-  } counts[] = {{"turn", &r->turn},
-                {"step", &r->step},
-                {"prompt_tokens", &r->prompt_tokens},
-                {"output_tokens", &r->output_tokens},
-                {"cached_tokens", &r->cached_tokens},
-                {"first_tokens", &r->first_tokens},
-                {"output_events", &r->output_events},
-                {"reconnects", &r->reconnects}};
-  for (size_t i = 0; i < ARRAY_LEN(counts); i++)
-    if (jsonwalk_is(key, counts[i].name))
-      *counts[i].to = linefile_int(value, -1);
+static const char *read_times(const char *p, const char *end, void *out) {
+  static const struct jsonfield fields[] = {
+      STAMP_FIELD("sched", STAMP_SCHED),
+      STAMP_FIELD("start", STAMP_START),
+      STAMP_FIELD("connected", STAMP_CONNECTED),
+      STAMP_FIELD("sent", STAMP_SENT),
+      STAMP_FIELD("headers", STAMP_HEADERS),
+      STAMP_FIELD("first_byte", STAMP_FIRST_BYTE),
+      STAMP_FIELD("first_token", STAMP_FIRST_TOKEN),
+      STAMP_FIELD("last_token", STAMP_LAST_TOKEN),
+      STAMP_FIELD("done", STAMP_DONE),
+  };
+  return jsonfields_read(fields, ARRAY_LEN(fields), p, end, ((struct rowlog *)out)->t);
 }
 
 bool rowlog_read(struct jsonslice line, struct rowlog *r) {
-  struct jsonwalk w;
-  struct jsonslice key, value;
-  int more;
+#define FIELD(key, kind, member) JSONFIELD(key, JSONFIELD_##kind, struct rowlog, member)
+  static const struct jsonfield fields[] = {
+      FIELD("session", STAMP, session),
+      FIELD("turn", INT, turn),
+      FIELD("step", INT, step),
+      JSONFIELD_BY("t", read_times),
+      FIELD("error", STRING, error),
+      FIELD("prompt_tokens", INT, prompt_tokens),
+      FIELD("output_tokens", INT, output_tokens),
+      FIELD("cached_tokens", INT, cached_tokens),
+      FIELD("output_events", INT, output_events),
+      FIELD("itl_ns", RAW, itl),
+      FIELD("chosen", STRING, chosen),
+      FIELD("served", STRING, served),
+      FIELD("measured", TRUE, measured),
+      FIELD("generation", TRUE, generation),
+      FIELD("streamed", TRUE, streamed),
+      FIELD("reconnects", INT, reconnects),
+      FIELD("first_visible", STAMP, first_visible),
+      FIELD("first_tokens", INT, first_tokens),
+      FIELD("request_id", STRING, request_id),
+  };
+#undef FIELD
   *r = (struct rowlog){.first_visible = SAMPLE_NEVER};
   for (int i = 0; i < STAMP_COUNT; i++)
     r->t[i] = SAMPLE_NEVER;
   r->turn = r->step = r->prompt_tokens = r->output_tokens = r->cached_tokens = -1;
   r->first_tokens = r->output_events = -1;
-  if (!jsonwalk_begin(&w, line, '{'))
+  if (jsonfields_read(fields, ARRAY_LEN(fields), line.p, line.end, r) != line.end)
     return false;
-  while ((more = jsonwalk_next(&w, &key, &value)) > 0) {
-    if (IS(key, "request_id"))
-      r->request_id = linefile_string(value);
-    else if (IS(key, "error"))
-      r->error = linefile_string(value);
-    else if (IS(key, "chosen"))
-      r->chosen = linefile_string(value);
-    else if (IS(key, "served"))
-      r->served = linefile_string(value);
-    else if (IS(key, "itl_ns"))
-      r->itl = *value.p == '[' ? value : (struct jsonslice){0};
-    else if (IS(key, "session"))
-      r->session = linefile_stamp(value, 0);
-    else if (IS(key, "first_visible"))
-      r->first_visible = linefile_stamp(value, SAMPLE_NEVER);
-    else if (IS(key, "measured"))
-      r->measured = linefile_true(value);
-    else if (IS(key, "generation"))
-      r->generation = linefile_true(value);
-    else if (IS(key, "streamed"))
-      r->streamed = linefile_true(value);
-    else if (IS(key, "t") && !read_times(r, value))
-      return false;
-    else
-      read_counts(r, key, value);
-  }
-  return more == 0;
+  if (r->itl.p && *r->itl.p != '[')
+    r->itl = (struct jsonslice){0};
+  return true;
 }
 
 struct jsonslice rowlog_ledger(struct jsonslice line) {

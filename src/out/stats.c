@@ -116,6 +116,65 @@ double stats_quantile_infinite(const double *sorted, size_t n, size_t n_infinite
   return between(sorted[k], sorted[k + 1], t);
 }
 
+static void swap(double *a, double *b) {
+  double v = *a;
+  *a = *b;
+  *b = v;
+}
+
+/* Puts the value of rank k at x[k], no larger ones before it and no smaller ones behind (Hoare
+ * 1961, the middle of three as pivot). Orders that defeat the pivot end in a sort. */
+static void select_rank(double *x, size_t n, size_t k) {
+  size_t lo = 0, hi = n; /* k is in [lo, hi) */
+  for (int rounds = 0; hi - lo > 16; rounds++) {
+    if (rounds == 100) {
+      stats_sort(x + lo, NULL, hi - lo);
+      return;
+    }
+    size_t mid = lo + (hi - lo) / 2, i = lo, j = hi - 1;
+    if (x[mid] < x[lo])
+      swap(&x[mid], &x[lo]);
+    if (x[hi - 1] < x[lo])
+      swap(&x[hi - 1], &x[lo]);
+    if (x[hi - 1] < x[mid])
+      swap(&x[hi - 1], &x[mid]);
+    double pivot = x[mid];
+    for (;;) {
+      while (x[i] < pivot)
+        i++;
+      while (pivot < x[j])
+        j--;
+      if (i >= j)
+        break;
+      swap(&x[i++], &x[j--]);
+    }
+    /* [lo, i) <= pivot <= (j, hi); i == j + 1, or i == j at a value that is the pivot */
+    if (k < i)
+      hi = i;
+    else if (k > j)
+      lo = j + 1;
+    else
+      return;
+  }
+  sort_small(x + lo, NULL, hi - lo);
+}
+
+double stats_quantile_select(double *x, size_t n, double p) {
+  assert(p >= 0 && p <= 1);
+  if (!n)
+    return NAN;
+  double h = (double)(n - 1) * p;
+  size_t k = (size_t)h;
+  double t = h - (double)k;
+  select_rank(x, n, k);
+  if (k + 1 >= n || t <= 0)
+    return x[k];
+  double above = x[k + 1];
+  for (size_t i = k + 2; i < n; i++)
+    above = x[i] < above ? x[i] : above;
+  return between(x[k], above, t);
+}
+
 uint64_t stats_quantile_needs(double p) {
   double tail = p > 0.5 ? 1 - p : p;
   /* 1 − 0.99 is a hair above 0.01: without the slack 5/(1 − p) would ask for one sample more. */

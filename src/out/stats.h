@@ -13,7 +13,10 @@ void stats_sort(double *x, uint32_t *tag, size_t n);
 /* The p-quantile (0 <= p <= 1) of n ascending values; NAN when n is 0. */
 double stats_quantile(const double *sorted, size_t n, double p);
 
-/* The same with `n_infinite` more values of +infinity at the end ("as infinity": each failed
+/* stats_quantile of values in any order, which are put into another: linear time, no memory. */
+double stats_quantile_select(double *x, size_t n, double p);
+
+/* stats_quantile with `n_infinite` more values of +infinity at the end ("as infinity": each failed
  * request counts as never answered). INFINITY when the quantile falls among them. */
 double stats_quantile_infinite(const double *sorted, size_t n, size_t n_infinite, double p);
 

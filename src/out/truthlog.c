@@ -4,114 +4,51 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/jsonfields.h"
 
-static void read_count(struct truthlog_line *l, struct jsonslice key, struct jsonslice value) {
-  const struct {
-    const char *name;
-    int64_t *to;
-  } counts[] = {{"prompts", &l->prompts},
-                {"prompt_tokens", &l->prompt_tokens},
-                {"output_tokens", &l->output_tokens},
-                {"cached_tokens", &l->cached_tokens},
-                {"offload_tokens", &l->offload_tokens},
-                {"shared_tokens", &l->shared_tokens},
-                {"transfer_tokens", &l->transfer_tokens},
-                {"block_size", &l->block_size},
-                {"captured_tokens", &l->captured_tokens},
-                {"available_tokens", &l->available_tokens}};
-  for (size_t i = 0; i < ARRAY_LEN(counts); i++)
-    if (jsonwalk_is(key, counts[i].name))
-      *counts[i].to = linefile_int(value, -1);
+/* ---- writes ---- */
+
+struct write {
+  uint64_t ns;
+  int64_t outputs;
+  struct jsonslice kind;
+};
+
+static bool is(struct jsonslice s, const char *word) {
+  size_t len = strlen(word);
+  return s.p && (size_t)(s.end - s.p) == len && memcmp(s.p, word, len) == 0;
 }
 
-bool truthlog_read(struct jsonslice line, struct truthlog_line *l) {
-  struct jsonwalk w;
-  struct jsonslice key, value;
-  int more;
-  *l = (struct truthlog_line){.prompts = -1,
-                              .prompt_tokens = -1,
-                              .output_tokens = -1,
-                              .cached_tokens = -1,
-                              .offload_tokens = -1,
-                              .shared_tokens = -1,
-                              .transfer_tokens = -1,
-                              .block_size = -1,
-                              .captured_tokens = -1,
-                              .available_tokens = -1};
-  if (!jsonwalk_begin(&w, line, '{'))
-    return false;
-  while ((more = jsonwalk_next(&w, &key, &value)) > 0) {
-    if (jsonwalk_is(key, "request_id"))
-      l->request_id = linefile_string(value);
-    else if (jsonwalk_is(key, "replica"))
-      l->replica = linefile_string(value);
-    else if (jsonwalk_is(key, "fault"))
-      l->fault = linefile_string(value);
-    else if (jsonwalk_is(key, "received_ns"))
-      l->received_ns = linefile_stamp(value, 0);
-    else if (jsonwalk_is(key, "scheduled_ns"))
-      l->scheduled_ns = linefile_stamp(value, 0);
-    else if (jsonwalk_is(key, "first_visible_ns"))
-      l->first_visible_ns = linefile_stamp(value, 0);
-    else if (jsonwalk_is(key, "stream"))
-      l->stream = linefile_true(value);
-    else if (jsonwalk_is(key, "chains"))
-      l->chains = value;
-    else if (jsonwalk_is(key, "writes"))
-      l->writes = value;
-    else
-      read_count(l, key, value);
-  }
-  return more == 0 && l->replica.p && l->writes.p && l->chains.p && l->block_size > 0;
-}
-
-static bool read_write(struct jsonslice item, struct truthlog_writes *out) {
-  struct jsonwalk w;
-  struct jsonslice key, value, kind = {0};
-  uint64_t ns = 0;
-  int64_t outputs = -1;
-  int more;
-  if (!jsonwalk_begin(&w, item, '{'))
-    return false;
-  while ((more = jsonwalk_next(&w, &key, &value)) > 0) {
-    if (jsonwalk_is(key, "ns"))
-      ns = linefile_stamp(value, 0);
-    else if (jsonwalk_is(key, "kind"))
-      kind = value;
-    else if (jsonwalk_is(key, "outputs"))
-      outputs = linefile_int(value, -1);
-  }
-  if (more || !ns)
-    return false;
-  if (outputs < 0)
-    outputs = jsonwalk_is(kind, "content") || jsonwalk_is(kind, "finish");
-  out->pieces = out->pieces || jsonwalk_is(kind, "piece");
-  if (!out->first_body_ns && !jsonwalk_is(kind, "headers"))
-    out->first_body_ns = ns;
-  out->last_ns = ns;
-  for (; outputs > 0; outputs--) {
+static const char *read_write(const char *p, const char *end, void *arg) {
+  static const struct jsonfield fields[] = {
+      JSONFIELD("ns", JSONFIELD_STAMP, struct write, ns),
+      JSONFIELD("kind", JSONFIELD_STRING, struct write, kind),
+      JSONFIELD("outputs", JSONFIELD_INT, struct write, outputs),
+  };
+  struct truthlog_writes *out = &((struct truthlog *)arg)->line.writes;
+  struct write w = {.outputs = -1};
+  p = jsonfields_read(fields, ARRAY_LEN(fields), p, end, &w);
+  if (!p || !w.ns || w.outputs > UINT16_MAX)
+    return NULL;
+  if (w.outputs < 0)
+    w.outputs = is(w.kind, "content") || is(w.kind, "finish");
+  out->pieces = out->pieces || is(w.kind, "piece");
+  if (!out->first_body_ns && !is(w.kind, "headers"))
+    out->first_body_ns = w.ns;
+  out->last_ns = w.ns;
+  for (; w.outputs > 0; w.outputs--) {
     MEM_GROW(out->outputs, out->n, out->cap);
-    out->outputs[out->n++] = ns;
+    out->outputs[out->n++] = w.ns;
   }
-  return true;
+  return p;
 }
 
-bool truthlog_read_writes(const struct truthlog_line *line, struct truthlog_writes *out) {
-  struct jsonwalk w;
-  struct jsonslice key, value;
-  int more;
-  out->n = 0;
-  out->first_body_ns = out->last_ns = 0;
-  out->pieces = false;
-  if (!jsonwalk_begin(&w, line->writes, '['))
-    return false;
-  while ((more = jsonwalk_next(&w, &key, &value)) > 0)
-    if (!read_write(value, out))
-      return false;
-  return more == 0;
+static const char *read_writes(const char *p, const char *end, void *arg) {
+  ((struct truthlog *)arg)->has_writes = true;
+  return jsonfields_array(p, end, read_write, arg);
 }
 
-/* ---- the whole log ---- */
+/* ---- blocks ---- */
 
 static void add_block(struct truthlog *t, uint32_t parent) {
   if (t->n_blocks == t->cap_blocks) {
@@ -124,70 +61,112 @@ static void add_block(struct truthlog *t, uint32_t parent) {
   t->n_blocks++;
 }
 
+struct pair {
+  uint64_t of[2];
+  size_t n;
+};
+
+static const char *read_number(const char *p, const char *end, void *arg) {
+  struct pair *pair = arg;
+  return pair->n < 2 ? jsonfields_digits(p, end, &pair->of[pair->n++]) : NULL;
+}
+
 /* [after, fresh]: new blocks one behind the other. */
-static bool read_chain(struct truthlog *t, struct jsonslice chain) {
-  struct jsonwalk w;
-  struct jsonslice key, value;
-  uint64_t pair[2] = {UINT64_MAX, UINT64_MAX};
-  size_t n = 0;
-  if (!jsonwalk_begin(&w, chain, '['))
-    return false;
-  for (; n < 2 && jsonwalk_next(&w, &key, &value) > 0; n++)
-    pair[n] = linefile_stamp(value, UINT64_MAX);
-  if (pair[0] >= t->n_blocks || pair[1] > UINT32_MAX - t->n_blocks)
-    return false;
-  uint32_t leaf = (uint32_t)pair[0];
-  for (uint64_t i = 0; i < pair[1]; i++) {
+static const char *read_chain(const char *p, const char *end, void *arg) {
+  struct truthlog *t = arg;
+  struct truthlog_line *l = &t->line;
+  struct pair pair = {.n = 0};
+  p = jsonfields_array(p, end, read_number, &pair);
+  if (!p || pair.n != 2 || pair.of[0] >= t->n_blocks || pair.of[1] > UINT32_MAX - t->n_blocks)
+    return NULL;
+  uint32_t leaf = (uint32_t)pair.of[0];
+  for (uint64_t i = 0; i < pair.of[1]; i++) {
     add_block(t, leaf);
     leaf = (uint32_t)t->n_blocks - 1;
   }
-  MEM_GROW(t->leaves, t->n_leaves, t->cap_leaves);
-  t->leaves[t->n_leaves++] = leaf;
-  return true;
+  MEM_GROW(l->leaves, l->n_leaves, l->cap_leaves);
+  l->leaves[l->n_leaves++] = leaf;
+  return p;
 }
 
-static bool add_entry(struct truthlog *t, struct jsonslice line) {
-  struct truthlog_line l;
-  struct jsonwalk w;
-  struct jsonslice key, value;
-  int more;
-  if (!truthlog_read(line, &l) || !jsonwalk_begin(&w, l.chains, '['))
-    return false;
-  struct truthlog_entry e = {.line = l, .first_leaf = (uint32_t)t->n_leaves};
-  while ((more = jsonwalk_next(&w, &key, &value)) > 0) {
-    if (!read_chain(t, value))
-      return false;
-    e.n_leaves++;
-  }
-  MEM_GROW(t->entries, t->n, t->cap);
-  t->entries[t->n++] = e;
-  return more == 0;
+static const char *read_chains(const char *p, const char *end, void *arg) {
+  ((struct truthlog *)arg)->has_chains = true;
+  return jsonfields_array(p, end, read_chain, arg);
+}
+
+/* ---- lines ---- */
+
+bool truthlog_head(struct jsonslice line, struct truthlog_head *out) {
+  static const struct jsonfield fields[] = {
+      JSONFIELD("request_id", JSONFIELD_STRING, struct truthlog_head, request_id),
+      JSONFIELD("received_ns", JSONFIELD_STAMP, struct truthlog_head, received_ns),
+  };
+  *out = (struct truthlog_head){0};
+  return jsonfields_head(fields, ARRAY_LEN(fields), line.p, line.end, out);
+}
+
+static void begin(struct truthlog *t) {
+  struct truthlog_line *l = &t->line;
+  struct truthlog_writes *w = &l->writes;
+  *l = (struct truthlog_line){.prompts = -1,
+                              .prompt_tokens = -1,
+                              .output_tokens = -1,
+                              .cached_tokens = -1,
+                              .offload_tokens = -1,
+                              .shared_tokens = -1,
+                              .transfer_tokens = -1,
+                              .block_size = -1,
+                              .captured_tokens = -1,
+                              .available_tokens = -1,
+                              .leaves = l->leaves,
+                              .cap_leaves = l->cap_leaves,
+                              .writes = {.outputs = w->outputs, .cap = w->cap}};
+  t->has_chains = t->has_writes = false;
+}
+
+bool truthlog_read(struct truthlog *t, struct jsonslice line) {
+#define FIELD(key, kind, member) JSONFIELD(key, JSONFIELD_##kind, struct truthlog, line.member)
+#define COUNT(name) FIELD(#name, INT, name)
+  static const struct jsonfield fields[] = {
+      FIELD("replica", STRING, replica),
+      FIELD("request_id", STRING, request_id),
+      FIELD("stream", TRUE, stream),
+      FIELD("fault", STRING, fault),
+      FIELD("received_ns", STAMP, received_ns),
+      FIELD("scheduled_ns", STAMP, scheduled_ns),
+      COUNT(prompts),
+      COUNT(prompt_tokens),
+      COUNT(output_tokens),
+      COUNT(cached_tokens),
+      COUNT(offload_tokens),
+      COUNT(shared_tokens),
+      COUNT(transfer_tokens),
+      COUNT(block_size),
+      COUNT(captured_tokens),
+      COUNT(available_tokens),
+      JSONFIELD_BY("chains", read_chains),
+      FIELD("first_visible_ns", STAMP, first_visible_ns),
+      JSONFIELD_BY("writes", read_writes),
+  };
+#undef COUNT
+#undef FIELD
+  begin(t);
+  return jsonfields_read(fields, ARRAY_LEN(fields), line.p, line.end, t) == line.end &&
+         t->has_chains && t->has_writes && t->line.replica.p && t->line.block_size > 0;
 }
 
 int truthlog_open(struct truthlog *t, const char *path, struct err *err) {
-  struct jsonslice line;
-  size_t at = 0, number = 0;
   *t = (struct truthlog){0};
   int rc = linefile_open(&t->file, path, err);
-  if (rc)
-    return rc;
-  add_block(t, 0);
-  while (linefile_next(&t->file, &at, &line)) {
-    number++;
-    if (add_entry(t, line))
-      continue;
-    truthlog_close(t);
-    return err_set(err, ERR_INVALID,
-                   "%s, line %zu: not a line of a truth log of this version (perigee sim --truth)",
-                   path, number);
-  }
-  return 0;
+  if (!rc)
+    add_block(t, 0);
+  return rc;
 }
 
 void truthlog_close(struct truthlog *t) {
   linefile_close(&t->file);
-  mem_free(t->entries);
-  mem_free(t->leaves);
+  mem_free(t->line.leaves);
+  mem_free(t->line.writes.outputs);
   mem_free(t->parent);
   mem_free(t->depth);
   *t = (struct truthlog){0};

@@ -3,14 +3,12 @@
 
 #define XXH_INLINE_ALL
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "base/mem.h"
 #include "out/checks.h"
 #include "out/rowlog.h"
-#include "out/stats.h"
 
 #define CLOCK_SLACK_NS                                                                             \
   (50 * NS_PER_MS) /* by which a request may seem to arrive before it was sent */
@@ -42,11 +40,14 @@ static int read_rows(struct verify *v, const char *path, struct err *err) {
   size_t at = 0;
   int rc = linefile_open(&v->samples, path, err);
   while (!rc && linefile_next(&v->samples, &at, &line)) {
-    if (!rowlog_read(line, &r))
+    if (line.end - line.p > UINT32_MAX || !rowlog_read(line, &r))
       return err_set(err, ERR_INVALID, "%s, line %zu: not a row of a run", path, v->n_rows + 1);
     MEM_GROW(v->rows, v->n_rows, v->cap_rows);
-    v->rows[v->n_rows++] = (struct verify_row){.line = line,
-                                               .request_id = r.request_id,
+    const char *id = r.request_id.p;
+    v->rows[v->n_rows++] = (struct verify_row){.line = line.p,
+                                               .len = (uint32_t)(line.end - line.p),
+                                               .request_id = id ? (uint32_t)(id - line.p) : 0,
+                                               .id_len = (uint32_t)(r.request_id.end - id),
                                                .hash = hash_of(r.request_id),
                                                .start = r.t[STAMP_START],
                                                .done = r.t[STAMP_DONE],
@@ -69,10 +70,16 @@ static uint32_t *slot_of(const struct index *x, const struct verify *v, struct j
   size_t i = (size_t)hash & x->mask;
   for (; x->slots[i]; i = (i + 1) & x->mask) {
     const struct verify_row *r = &v->rows[x->slots[i] - 1];
-    if (r->hash == hash && linefile_same(r->request_id, id))
+    if (r->hash == hash && linefile_same(verify_request_id(r), id))
       break;
   }
   return &x->slots[i];
+}
+
+static int not_a_line(const char *path, size_t number, struct err *err) {
+  return err_set(err, ERR_INVALID,
+                 "%s, line %zu: not a line of a truth log of this version (perigee sim --truth)",
+                 path, number);
 }
 
 static void index_rows(struct index *x, struct verify *v) {
@@ -82,9 +89,9 @@ static void index_rows(struct index *x, struct verify *v) {
   *x = (struct index){.slots = mem_calloc(slots, sizeof *x->slots), .mask = slots - 1};
   for (size_t i = 0; i < v->n_rows; i++) {
     struct verify_row *r = &v->rows[i];
-    if (!r->generation || !r->request_id.p)
+    if (!r->generation || !r->request_id)
       continue;
-    uint32_t *slot = slot_of(x, v, r->request_id, r->hash);
+    uint32_t *slot = slot_of(x, v, verify_request_id(r), r->hash);
     if (*slot)
       r->ambiguous = v->rows[*slot - 1].ambiguous = true;
     else
@@ -95,7 +102,7 @@ static void index_rows(struct index *x, struct verify *v) {
 /* "perigee-RUN-": what the ids of one run begin with; p NULL when they are a script's. */
 static struct jsonslice run_part(const struct verify *v) {
   for (size_t i = 0; i < v->n_rows; i++) {
-    struct jsonslice id = v->rows[i].request_id;
+    struct jsonslice id = verify_request_id(&v->rows[i]);
     const char *dash = id.p ? memchr(id.p, '-', (size_t)(id.end - id.p)) : NULL;
     dash = dash ? memchr(dash + 1, '-', (size_t)(id.end - dash - 1)) : NULL;
     if (dash)
@@ -113,30 +120,48 @@ static const char *why_alone(struct jsonslice id, struct jsonslice run) {
   return "of another client";
 }
 
-static void join(struct verify *v) {
+/* A line of the log to its row; of several for one row the last that came in. */
+static void join_line(struct verify *v, const struct index *x, struct jsonslice run,
+                      const struct truthlog_head *h) {
+  uint32_t *slot = h->request_id.p ? slot_of(x, v, h->request_id, hash_of(h->request_id)) : NULL;
+  if (!slot || !*slot) {
+    count_named(&v->lines_alone, why_alone(h->request_id, run));
+    return;
+  }
+  struct verify_row *r = &v->rows[*slot - 1];
+  if (r->ambiguous) {
+    count_named(&v->lines_alone, "id of several rows");
+    return;
+  }
+  if (r->entry)
+    count_named(&v->lines_alone, "sent again");
+  if (r->entry && r->received >= h->received_ns)
+    return;
+  if (r->entry)
+    v->of_line[r->entry - 1] = 0;
+  r->entry = (uint32_t)v->n_lines;
+  r->received = h->received_ns;
+  v->of_line[r->entry - 1] = *slot;
+}
+
+/* Looks at the beginning of each line only. */
+static int join(struct verify *v, const char *path, struct err *err) {
+  struct jsonslice run = run_part(v), line;
+  struct truthlog_head head;
   struct index x;
-  struct jsonslice run = run_part(v);
+  size_t at = 0;
+  int rc = 0;
   index_rows(&x, v);
-  for (size_t i = 0; i < v->truth.n; i++) {
-    const struct truthlog_entry *e = &v->truth.entries[i];
-    uint32_t *slot = e->line.request_id.p
-                         ? slot_of(&x, v, e->line.request_id, hash_of(e->line.request_id))
-                         : NULL;
-    if (!slot || !*slot) {
-      count_named(&v->lines_alone, why_alone(e->line.request_id, run));
-      continue;
-    }
-    struct verify_row *r = &v->rows[*slot - 1];
-    if (r->ambiguous) {
-      count_named(&v->lines_alone, "id of several rows");
-      continue;
-    }
-    if (r->entry)
-      count_named(&v->lines_alone, "sent again");
-    if (!r->entry || v->truth.entries[r->entry - 1].line.received_ns < e->line.received_ns)
-      r->entry = (uint32_t)i + 1;
+  while (!rc && linefile_next(&v->truth.file, &at, &line)) {
+    MEM_GROW(v->of_line, v->n_lines, v->cap_lines);
+    v->of_line[v->n_lines++] = 0;
+    if (truthlog_head(line, &head))
+      join_line(v, &x, run, &head);
+    else
+      rc = not_a_line(path, v->n_lines, err);
   }
   mem_free(x.slots);
+  return rc;
 }
 
 static void count_alone(struct verify *v) {
@@ -151,7 +176,7 @@ static void count_alone(struct verify *v) {
     v->missing += r->good;
     if (r->ambiguous)
       count_named(&v->rows_alone, "id of several rows");
-    else if (r->good || !rowlog_read(r->line, &row))
+    else if (r->good || !rowlog_read(verify_line(r), &row))
       count_named(&v->rows_alone, "ok");
     else
       count_reason(&v->rows_alone, row.error);
@@ -166,7 +191,7 @@ static int check_clocks(const struct verify *v, uint64_t zero_ns, const char *tr
     const struct verify_row *r = &v->rows[i];
     if (!r->entry || r->start == SAMPLE_NEVER || r->done == SAMPLE_NEVER)
       continue;
-    uint64_t at = v->truth.entries[r->entry - 1].line.received_ns + CLOCK_SLACK_NS;
+    uint64_t at = r->received + CLOCK_SLACK_NS;
     n++;
     odd += at < zero_ns + r->start || at > zero_ns + r->done + 2 * CLOCK_SLACK_NS;
   }
@@ -182,127 +207,22 @@ static int check_clocks(const struct verify *v, uint64_t zero_ns, const char *tr
 
 /* ---- comparing ---- */
 
-static void add_error(struct verify *v, enum verify_stamp stamp, double ns) {
-  struct verify_errors *e = &v->errors[stamp];
-  if (stamp == VERIFY_ITL && e->n == VERIFY_MAX_GAPS)
-    return;
-  MEM_GROW(e->ns, e->n, e->cap);
-  e->ns[e->n++] = ns;
-}
-
-/* A stamp of the client's against a write of the fleet's. */
-static void compare_stamp(struct verify *v, enum verify_stamp which, uint64_t stamp,
-                          uint64_t zero_ns, uint64_t write_ns) {
-  if (stamp != SAMPLE_NEVER && write_ns)
-    add_error(v, which, (double)(int64_t)(stamp + zero_ns - write_ns));
-}
-
-static void compare_gaps(struct verify *v, struct jsonslice itl, const struct truthlog_writes *w) {
-  struct jsonwalk walk;
-  struct jsonslice key, value;
-  if (!jsonwalk_begin(&walk, itl, '['))
-    return;
-  for (size_t i = 1; i < w->n && jsonwalk_next(&walk, &key, &value) > 0; i++)
-    add_error(v, VERIFY_ITL,
-              (double)linefile_int(value, 0) - (double)(w->outputs[i] - w->outputs[i - 1]));
-}
-
-static void compare_tpot(struct verify *v, const struct rowlog *r,
-                         const struct truthlog_writes *w) {
-  int64_t first = r->first_tokens > 0 ? r->first_tokens : 1, rest = r->output_tokens - first;
-  double said = (double)r->t[STAMP_LAST_TOKEN] - (double)r->t[STAMP_FIRST_TOKEN];
-  double was = (double)(w->outputs[w->n - 1] - w->outputs[0]);
-  if (rest > 0 && said > 0 && was > 0)
-    add_error(v, VERIFY_TPOT, (said - was) / (double)rest);
-}
-
-static void compare_stamps(struct verify *v, const struct rowlog *r, const struct truthlog_line *l,
-                           const struct truthlog_writes *w, uint64_t zero_ns) {
-  compare_stamp(v, VERIFY_E2E, r->t[STAMP_DONE], zero_ns, w->last_ns);
-  if (w->pieces)
-    return;
-  compare_stamp(v, VERIFY_FIRST_BYTE, r->t[STAMP_FIRST_BYTE], zero_ns, w->first_body_ns);
-  if (!r->streamed || !w->n)
-    return;
-  compare_stamp(v, VERIFY_TTFT, r->t[STAMP_FIRST_TOKEN], zero_ns, w->outputs[0]);
-  compare_stamp(v, VERIFY_FIRST_VISIBLE, r->first_visible, zero_ns, l->first_visible_ns);
-  if ((int64_t)w->n != r->output_events)
-    return;
-  compare_stamp(v, VERIFY_LAST_TOKEN, r->t[STAMP_LAST_TOKEN], zero_ns, w->outputs[w->n - 1]);
-  compare_gaps(v, r->itl, w);
-  compare_tpot(v, r, w);
-}
-
-static void name_difference(struct verify *v, const struct rowlog *r, const char *what,
-                            int64_t said, int64_t was) {
-  if (value_count(&v->first) == VERIFY_NAMED)
-    return;
-  struct value *d = value_push(&v->first, value_object());
-  value_set(d, "request_id",
-            value_string(r->request_id.p, (size_t)(r->request_id.end - r->request_id.p)));
-  value_set(d, "session", value_int((int64_t)r->session));
-  value_set(d, "turn", r->turn < 0 ? value_null() : value_int(r->turn));
-  value_set(d, "step", r->step < 0 ? value_null() : value_int(r->step));
-  value_set(d, "what", value_cstring(what));
-  value_set(d, "row", value_int(said));
-  value_set(d, "truth", value_int(was));
-}
-
-static const char *const count_names[VERIFY_COUNTS] = {"prompt_tokens", "output_tokens",
-                                                       "cached_tokens", "output_events"};
-
-static void compare_counts(struct verify *v, const struct rowlog *r, const struct truthlog_line *l,
-                           const struct truthlog_writes *w) {
-  bool events = r->streamed && !w->pieces, differs = false;
-  const int64_t pairs[VERIFY_COUNTS][2] = {{r->prompt_tokens, l->prompt_tokens},
-                                           {r->output_tokens, l->output_tokens},
-                                           {r->cached_tokens, l->cached_tokens},
-                                           {events ? r->output_events : -1, (int64_t)w->n}};
-  for (int i = 0; i < VERIFY_COUNTS; i++) {
-    if (pairs[i][0] < 0 || pairs[i][1] < 0)
+/* The second pass over the log: each line in full. */
+static int compare(struct verify *v, const char *path, uint64_t zero_ns, struct err *err) {
+  struct jsonslice line;
+  size_t at = 0;
+  for (size_t i = 0; linefile_next(&v->truth.file, &at, &line); i++) {
+    if (!truthlog_read(&v->truth, line))
+      return not_a_line(path, i + 1, err);
+    if (!v->of_line[i])
       continue;
-    v->compared[i]++;
-    if (pairs[i][0] == pairs[i][1])
-      continue;
-    v->differ[i]++;
-    differs = differs || i != VERIFY_OUTPUT_EVENTS;
-    name_difference(v, r, count_names[i], pairs[i][0], pairs[i][1]);
+    struct verify_row *r = &v->rows[v->of_line[i] - 1];
+    verify_compare(v, r, zero_ns);
+    verify_begin_ledger(v, r);
   }
-  v->differing += differs;
-}
-
-static void compare_replica(struct verify *v, const struct rowlog *r,
-                            const struct truthlog_line *l) {
-  v->placed += r->served.p != NULL;
-  v->elsewhere += r->served.p && !linefile_same(r->served, l->replica);
-  v->chosen += r->chosen.p != NULL;
-  v->chosen_elsewhere += r->chosen.p && !linefile_same(r->chosen, l->replica);
-}
-
-static int by_size(const void *a, const void *b) {
-  double x = fabs(*(const double *)a), y = fabs(*(const double *)b);
-  return (x > y) - (x < y);
-}
-
-static void compare(struct verify *v, uint64_t zero_ns) {
-  struct truthlog_writes w = {0};
-  for (size_t i = 0; i < v->n_rows; i++) {
-    const struct verify_row *row = &v->rows[i];
-    struct rowlog r;
-    if (!row->entry || !rowlog_read(row->line, &r))
-      continue;
-    const struct truthlog_line *l = &v->truth.entries[row->entry - 1].line;
-    compare_replica(v, &r, l);
-    if (!row->good || !truthlog_read_writes(l, &w))
-      continue;
-    compare_counts(v, &r, l, &w);
-    if (row->measured)
-      compare_stamps(v, &r, l, &w, zero_ns);
-  }
-  mem_free(w.outputs);
   for (int i = 0; i < VERIFY_STAMPS; i++)
-    if (v->errors[i].n)
-      qsort(v->errors[i].ns, v->errors[i].n, sizeof(double), by_size);
+    verify_finish_errors(&v->errors[i]);
+  return 0;
 }
 
 int verify_open(struct verify *v, const char *samples, const char *truth, uint64_t zero_ns,
@@ -312,10 +232,13 @@ int verify_open(struct verify *v, const char *samples, const char *truth, uint64
   int rc = truthlog_open(&v->truth, truth, err);
   if (!rc)
     rc = read_rows(v, samples, err);
+  if (!rc)
+    rc = join(v, truth, err);
+  if (!rc)
+    rc = compare(v, truth, zero_ns, err);
   if (!rc) {
-    join(v);
     count_alone(v);
-    if (v->generations && v->truth.n && !v->joined)
+    if (v->generations && v->n_lines && !v->joined)
       rc = err_set(err, ERR_INVALID,
                    "%s and %s have no request in common: they are not of the same run", samples,
                    truth);
@@ -326,7 +249,6 @@ int verify_open(struct verify *v, const char *samples, const char *truth, uint64
     verify_close(v);
     return rc;
   }
-  compare(v, zero_ns);
   verify_fill_ledgers(v);
   return 0;
 }
@@ -335,6 +257,8 @@ void verify_close(struct verify *v) {
   truthlog_close(&v->truth);
   linefile_close(&v->samples);
   mem_free(v->rows);
+  mem_free(v->of_line);
+  mem_free(v->leaves);
   value_free(&v->rows_alone);
   value_free(&v->lines_alone);
   value_free(&v->first);
@@ -345,53 +269,46 @@ void verify_close(struct verify *v) {
 
 /* ---- what it says ---- */
 
-static double size_at(const struct verify_errors *e, double p) {
-  double at = p * (double)(e->n - 1);
-  size_t low = (size_t)at, high = low + 1 < e->n ? low + 1 : low;
-  double a = fabs(e->ns[low]), b = fabs(e->ns[high]);
-  return a + (at - (double)low) * (b - a);
+static double longest(const struct verify_errors *e) {
+  return e->n ? fmax(fabs(e->least), fabs(e->most)) : NAN;
 }
 
 void verify_checks(const struct verify *v, struct checks_truth *out) {
-  static const double probs[] = {0.99, 0.95, 0.9, 0.5};
+  static const struct {
+    int size;
+    double p;
+  } best[] = {{VERIFY_P99, 0.99}, {VERIFY_P95, 0.95}, {VERIFY_P90, 0.9}, {VERIFY_P50, 0.5}};
   const struct verify_errors *e = &v->errors[VERIFY_TTFT];
   *out = (struct checks_truth){.n = e->n,
                                .ttft_error_s = NAN,
-                               .longest_s = e->n ? fabs(e->ns[e->n - 1]) / 1e9 : NAN,
+                               .longest_s = longest(e) / 1e9,
                                .compared = v->joined,
                                .differing = v->differing,
                                .missing = v->missing};
-  for (size_t i = 0; i < ARRAY_LEN(probs) && isnan(out->ttft_error_s); i++) {
-    if (e->n < stats_quantile_needs(probs[i]))
+  for (size_t i = 0; i < ARRAY_LEN(best) && isnan(out->ttft_error_s); i++) {
+    if (isnan(e->size[best[i].size]))
       continue;
-    out->ttft_error_s = size_at(e, probs[i]) / 1e9;
-    out->percentile = probs[i];
+    out->ttft_error_s = e->size[best[i].size] / 1e9;
+    out->percentile = best[i].p;
   }
 }
 
+static struct value seconds(double ns) {
+  return isnan(ns) ? value_null() : value_double(ns / 1e9);
+}
+
 static struct value errors_value(const struct verify_errors *e) {
-  static const struct {
-    const char *name;
-    double p;
-  } sizes[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}};
   struct value out = value_object();
   value_set(&out, "n", value_int((int64_t)e->n));
-  for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
-    value_set(&out, sizes[i].name,
-              e->n && e->n >= stats_quantile_needs(sizes[i].p)
-                  ? value_double(size_at(e, sizes[i].p) / 1e9)
-                  : value_null());
-  value_set(&out, "max", e->n ? value_double(fabs(e->ns[e->n - 1]) / 1e9) : value_null());
+  value_set(&out, "every", value_int(e->n ? (int64_t)e->every : 1));
+  value_set(&out, "p50", seconds(e->size[VERIFY_P50]));
+  value_set(&out, "p90", seconds(e->size[VERIFY_P90]));
+  value_set(&out, "p99", seconds(e->size[VERIFY_P99]));
+  value_set(&out, "max", seconds(longest(e)));
   struct value *with_sign = value_set(&out, "signed", value_object());
-  double *sorted = mem_resize(NULL, e->n, sizeof *sorted);
-  if (e->n)
-    memcpy(sorted, e->ns, e->n * sizeof *sorted);
-  stats_sort(sorted, NULL, e->n);
-  value_set(with_sign, "min", e->n ? value_double(sorted[0] / 1e9) : value_null());
-  value_set(with_sign, "p50",
-            e->n ? value_double(stats_quantile(sorted, e->n, 0.5) / 1e9) : value_null());
-  value_set(with_sign, "max", e->n ? value_double(sorted[e->n - 1] / 1e9) : value_null());
-  mem_free(sorted);
+  value_set(with_sign, "min", seconds(e->n ? e->least : NAN));
+  value_set(with_sign, "p50", seconds(e->median));
+  value_set(with_sign, "max", seconds(e->n ? e->most : NAN));
   return out;
 }
 
@@ -400,7 +317,7 @@ struct value verify_value(const struct verify *v) {
       "first_byte", "ttft", "first_visible", "last_token", "itl", "tpot", "e2e"};
   struct value out = value_object();
   value_set(&out, "rows", value_int((int64_t)v->generations));
-  value_set(&out, "lines", value_int((int64_t)v->truth.n));
+  value_set(&out, "lines", value_int((int64_t)v->n_lines));
   value_set(&out, "joined", value_int((int64_t)v->joined));
   value_set(&out, "rows_alone", value_copy(&v->rows_alone));
   value_set(&out, "lines_alone", value_copy(&v->lines_alone));
@@ -409,7 +326,7 @@ struct value verify_value(const struct verify *v) {
     value_set(errors, names[i], errors_value(&v->errors[i]));
   struct value *counts = value_set(&out, "counts", value_object());
   for (int i = 0; i < VERIFY_COUNTS; i++) {
-    struct value *c = value_set(counts, count_names[i], value_object());
+    struct value *c = value_set(counts, verify_count_name(i), value_object());
     value_set(c, "compared", value_int((int64_t)v->compared[i]));
     value_set(c, "differ", value_int((int64_t)v->differ[i]));
   }

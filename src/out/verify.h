@@ -37,31 +37,51 @@ enum verify_count {
   VERIFY_COUNTS
 };
 
-#define VERIFY_MAX_GAPS 5000000 /* errors of gaps that are kept: the first ones */
-#define VERIFY_NAMED 5          /* differences that are named */
+#define VERIFY_MAX_ERRORS 4000000 /* errors of a stamp that are kept; even */
+#define VERIFY_NAMED 5            /* differences that are named */
 
 struct verify_row {
-  struct jsonslice line, request_id;
-  uint64_t hash, start, done; /* of the id; since the run's zero */
-  uint32_t entry;             /* its line's number from 1; 0 = none */
+  const char *line; /* in verify.samples */
+  uint32_t len;
+  uint32_t request_id; /* where in the line its text begins; 0 = null */
+  uint32_t id_len;
+  uint64_t hash, start, done;             /* of the id; since the run's zero */
+  uint64_t received;                      /* CLOCK_MONOTONIC, by its line in the log */
+  uint32_t entry;                         /* that line's number from 1; 0 = none */
+  uint32_t first_leaf, n_leaves, prompts; /* of verify.leaves: where its chains end */
   bool good, measured, generation, ambiguous;
   struct ledger ledger; /* block_size 0: it has none */
 };
 
+/* Sizes of which percentiles are told. */
+enum { VERIFY_P50, VERIFY_P90, VERIFY_P95, VERIFY_P99, VERIFY_SIZES };
+
 struct verify_errors {
-  double *ns; /* signed */
-  size_t n, cap;
+  uint64_t n;         /* compared */
+  double least, most; /* signed, in ns, of all n */
+  /* Of every one, or of every second, fourth … (`every`) when there are more than is kept. */
+  uint64_t every;
+  double *ns; /* signed; NULL once verify_open is through */
+  size_t n_kept, cap;
+  double median;             /* signed; NAN without any */
+  double size[VERIFY_SIZES]; /* of |error|; NAN when there are too few for it */
 };
 
+/* Memory: both files are mapped; besides 200 bytes a row, 24 a block that was new, and 8 an error
+ * that is kept, at most VERIFY_MAX_ERRORS of each stamp. */
 struct verify {
   struct truthlog truth;
   struct linefile samples;
   struct verify_row *rows; /* all of samples.jsonl, in its order */
   size_t n_rows, cap_rows;
-  uint64_t generations, joined;               /* rows of generation requests; those with a line */
-  struct value rows_alone, lines_alone;       /* {reason: n} */
-  uint64_t missing;                           /* good replies that the log does not have */
-  struct verify_errors errors[VERIFY_STAMPS]; /* ascending by size once verify_open is through */
+  uint32_t *of_line; /* by a line's number from 0: its row from 1; 0 = none */
+  size_t n_lines, cap_lines;
+  uint32_t *leaves;
+  size_t n_leaves, cap_leaves;
+  uint64_t generations, joined;         /* rows of generation requests; those with a line */
+  struct value rows_alone, lines_alone; /* {reason: n} */
+  uint64_t missing;                     /* good replies that the log does not have */
+  struct verify_errors errors[VERIFY_STAMPS];
   uint64_t compared[VERIFY_COUNTS], differ[VERIFY_COUNTS];
   uint64_t differing; /* requests with a token count that differs */
   struct value first; /* [{request_id, session, turn, step, what, row, truth}] */
@@ -82,8 +102,27 @@ struct value verify_value(const struct verify *v);
 struct checks_truth;
 void verify_checks(const struct verify *v, struct checks_truth *out);
 
+static inline struct jsonslice verify_line(const struct verify_row *r) {
+  return (struct jsonslice){r->line, r->line + r->len};
+}
+static inline struct jsonslice verify_request_id(const struct verify_row *r) {
+  const char *id = r->request_id ? r->line + r->request_id : NULL;
+  return (struct jsonslice){id, id ? id + r->id_len : NULL};
+}
+
+/* ---- verify_errors.c: what verify_open compares with ---- */
+/* The row against its line in the log, v->truth.line. */
+void verify_compare(struct verify *v, const struct verify_row *r, uint64_t zero_ns);
+/* "prompt_tokens" … */
+const char *verify_count_name(int count);
+void verify_add_error(struct verify_errors *e, double ns);
+/* The figures of what was added; frees it. */
+void verify_finish_errors(struct verify_errors *e);
+
 /* ---- verify_ledger.c ---- */
-/* Fills the rows' ledgers. verify_open does it. */
+/* What the row's line in the log, v->truth.line, says of it. */
+void verify_begin_ledger(struct verify *v, struct verify_row *r);
+/* Ends all ledgers with what was possible. verify_open does it. */
 void verify_fill_ledgers(struct verify *v);
 /* The figures into the table of the run that wrote the rows. */
 void verify_set_table(const struct verify *v, struct table *t);

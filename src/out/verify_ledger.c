@@ -39,14 +39,12 @@ static void mark(const struct truthlog *t, struct first *firsts, uint32_t block,
     firsts[block] = when;
 }
 
-static void mark_row(const struct verify *v, struct first *firsts, const struct verify_row *r,
-                     const struct truthlog_line *l) {
+static void mark_row(const struct verify *v, struct first *firsts, const struct verify_row *r) {
   const struct truthlog *t = &v->truth;
-  const struct truthlog_entry *e = &t->entries[r->entry - 1];
-  int64_t whole = l->prompts == 1 ? l->prompt_tokens / l->block_size : -1;
-  for (uint32_t i = 0; i < e->n_leaves; i++) {
-    uint32_t leaf = t->leaves[e->first_leaf + i];
-    if (whole >= 0 && r->start != SAMPLE_NEVER)
+  int64_t whole = r->ledger.block_size ? r->ledger.prompt / r->ledger.block_size : -1;
+  for (uint32_t i = 0; i < r->n_leaves; i++) {
+    uint32_t leaf = v->leaves[r->first_leaf + i];
+    if (whole >= 0)
       mark(t, firsts, at_depth(t, leaf, whole), (struct first){r->start, SENT});
     if (r->done != SAMPLE_NEVER)
       mark(t, firsts, leaf, (struct first){r->done, (uint32_t)(r - v->rows)});
@@ -55,25 +53,31 @@ static void mark_row(const struct verify *v, struct first *firsts, const struct 
 
 /* The first blocks of the prompt that were there before it started. */
 static int64_t possible_of(const struct verify *v, const struct first *firsts,
-                           const struct verify_row *r, const struct truthlog_line *l) {
+                           const struct verify_row *r) {
   const struct truthlog *t = &v->truth;
-  const struct truthlog_entry *e = &t->entries[r->entry - 1];
-  if (!e->n_leaves)
+  const struct ledger *l = &r->ledger;
+  if (!r->n_leaves)
     return 0;
-  uint32_t block = at_depth(t, t->leaves[e->first_leaf], (l->prompt_tokens - 1) / l->block_size);
+  uint32_t block = at_depth(t, v->leaves[r->first_leaf], (l->prompt - 1) / l->block_size);
   struct first now = {r->start, (uint32_t)(r - v->rows)};
   while (block && !is_before(firsts[block], now))
     block = t->parent[block];
   return t->depth[block] * l->block_size;
 }
 
-static void fill(const struct verify *v, const struct first *firsts, struct verify_row *r,
-                 const struct truthlog_line *l) {
+void verify_begin_ledger(struct verify *v, struct verify_row *r) {
+  const struct truthlog_line *l = &v->truth.line;
+  r->first_leaf = (uint32_t)v->n_leaves;
+  r->n_leaves = (uint32_t)l->n_leaves;
+  for (size_t i = 0; i < l->n_leaves; i++) {
+    MEM_GROW(v->leaves, v->n_leaves, v->cap_leaves);
+    v->leaves[v->n_leaves++] = l->leaves[i];
+  }
   if (l->prompts != 1 || l->prompt_tokens <= 0 || r->start == SAMPLE_NEVER)
     return;
   r->ledger = (struct ledger){.prompt = l->prompt_tokens,
                               .block_size = l->block_size,
-                              .possible = possible_of(v, firsts, r, l),
+                              .possible = LEDGER_ABSENT,
                               .available = l->available_tokens,
                               .captured = l->captured_tokens,
                               .delivered = l->scheduled_ns ? l->cached_tokens : LEDGER_ABSENT,
@@ -81,24 +85,21 @@ static void fill(const struct verify *v, const struct first *firsts, struct veri
                               .offload = l->offload_tokens,
                               .shared = l->shared_tokens,
                               .transfer = l->transfer_tokens};
-  ledger_cap(&r->ledger);
 }
 
 void verify_fill_ledgers(struct verify *v) {
   struct first *firsts = mem_resize(NULL, v->truth.n_blocks, sizeof *firsts);
   memset(firsts, 0xff, v->truth.n_blocks * sizeof *firsts);
   firsts[0] = (struct first){0};
-  for (int pass = 0; pass < 2; pass++)
-    for (size_t i = 0; i < v->n_rows; i++) {
-      struct verify_row *r = &v->rows[i];
-      if (!r->entry)
-        continue;
-      const struct truthlog_line *l = &v->truth.entries[r->entry - 1].line;
-      if (pass)
-        fill(v, firsts, r, l);
-      else
-        mark_row(v, firsts, r, l);
-    }
+  for (size_t i = 0; i < v->n_rows; i++)
+    mark_row(v, firsts, &v->rows[i]);
+  for (size_t i = 0; i < v->n_rows; i++) {
+    struct verify_row *r = &v->rows[i];
+    if (!r->ledger.block_size)
+      continue;
+    r->ledger.possible = possible_of(v, firsts, r);
+    ledger_cap(&r->ledger);
+  }
   mem_free(firsts);
 }
 
@@ -197,13 +198,14 @@ int verify_write_rows(const struct verify *v, const char *folder, struct err *er
   int rc = rowfile_open(&f, folder, name, err);
   for (size_t i = 0; !rc && i < v->n_rows && rowfile_takes(&f); i++) {
     const struct verify_row *r = &v->rows[i];
-    struct jsonslice nulls = r->ledger.block_size ? rowlog_ledger(r->line) : (struct jsonslice){0};
+    struct jsonslice line = verify_line(r);
+    struct jsonslice nulls = r->ledger.block_size ? rowlog_ledger(line) : (struct jsonslice){0};
     if (nulls.p) {
-      buf_put(&f.rows, r->line.p, (size_t)(nulls.p - r->line.p));
+      buf_put(&f.rows, line.p, (size_t)(nulls.p - line.p));
       put_ledger(&f.rows, &r->ledger);
-      buf_put(&f.rows, nulls.end, (size_t)(r->line.end - nulls.end));
+      buf_put(&f.rows, nulls.end, (size_t)(line.end - nulls.end));
     } else {
-      buf_put(&f.rows, r->line.p, (size_t)(r->line.end - r->line.p));
+      buf_put(&f.rows, line.p, (size_t)(line.end - line.p));
     }
     rowfile_row(&f);
   }

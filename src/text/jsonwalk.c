@@ -18,33 +18,66 @@ static const char *skip_string(const char *p, const char *end) {
   }
 }
 
-struct jsonslice jsonwalk_value(const char *p, const char *end) {
-  const struct jsonslice none = {0};
-  size_t depth = 0;
-  p = json_skip_space(p, end);
-  const char *start = p;
-  while (p && p < end) {
-    char c = *p;
-    if (c == '"') {
-      p = skip_string(p, end);
-    } else if (c == '{' || c == '[') {
-      depth++;
-      p++;
-    } else if (c == '}' || c == ']') {
-      if (!depth)
-        return p > start ? (struct jsonslice){start, p} : none;
-      depth--;
-      p++;
-    } else if (!depth && (c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t')) {
-      return p > start ? (struct jsonslice){start, p} : none;
-    } else {
-      p++;
-      continue; /* a scalar ends at what follows it */
-    }
-    if (p && !depth)
-      return (struct jsonslice){start, p};
+/* A bracket, or a quote: what the end of an object or array depends on. */
+static bool is_structure(char c) {
+  return c == '"' || c == '{' || c == '}' || c == '[' || c == ']';
+}
+
+/* The first such byte at or after p. */
+static const char *structure_run(const char *p, const char *end) {
+#ifdef __SSE2__
+  for (; end - p >= 16; p += 16) {
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+    __m128i folded = _mm_or_si128(x, _mm_set1_epi8(0x20)); /* [ and ] become { and } */
+    __m128i hits = _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')),
+                                _mm_or_si128(_mm_cmpeq_epi8(folded, _mm_set1_epi8('{')),
+                                             _mm_cmpeq_epi8(folded, _mm_set1_epi8('}'))));
+    unsigned hit = (unsigned)_mm_movemask_epi8(hits);
+    if (hit)
+      return p + __builtin_ctz(hit);
   }
-  return p && !depth && p > start ? (struct jsonslice){start, p} : none;
+#endif
+  while (p < end && !is_structure(*p))
+    p++;
+  return p;
+}
+
+/* Behind the object or array whose bracket is at p; NULL when it does not end. */
+static const char *skip_nested(const char *p, const char *end) {
+  size_t depth = 1;
+  p++;
+  while (depth) {
+    p = structure_run(p, end);
+    if (p == end)
+      return NULL;
+    if (*p == '"') {
+      p = skip_string(p, end);
+      if (!p)
+        return NULL;
+      continue;
+    }
+    depth = *p == '{' || *p == '[' ? depth + 1 : depth - 1;
+    p++;
+  }
+  return p;
+}
+
+const char *jsonwalk_skip(const char *p, const char *end) {
+  const char *start = p;
+  if (p < end && *p == '"')
+    return skip_string(p, end);
+  if (p < end && (*p == '{' || *p == '['))
+    return skip_nested(p, end);
+  while (p < end && *p != ',' && !is_structure(*p) && *p != ' ' && *p != '\n' && *p != '\r' &&
+         *p != '\t')
+    p++;
+  return p > start ? p : NULL;
+}
+
+struct jsonslice jsonwalk_value(const char *p, const char *end) {
+  p = json_skip_space(p, end);
+  const char *q = jsonwalk_skip(p, end);
+  return q ? (struct jsonslice){p, q} : (struct jsonslice){0};
 }
 
 bool jsonwalk_begin(struct jsonwalk *w, struct jsonslice s, char open) {

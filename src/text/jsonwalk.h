@@ -14,6 +14,9 @@ struct jsonslice {
 
 /* The value that begins at or after p; p NULL in the result when the text ends too early. */
 struct jsonslice jsonwalk_value(const char *p, const char *end);
+/* Behind the value whose first byte is at p; NULL when the text ends too early, or there is none.
+ */
+const char *jsonwalk_skip(const char *p, const char *end);
 
 struct jsonwalk {
   const char *p, *end;

@@ -74,6 +74,13 @@ describe("the measurement error", function()
     expect(said:find("loopback", 1, true)):eq(nil)
   end)
 
+  it("says where not every error was kept", function()
+    local v = { joined = 1, errors = { ttft = { n = 5, every = 1 }, itl = { n = 9000000, every = 4 } } }
+    local notes = table.concat(verify.accuracy { verify = v }.notes, "\n")
+    expect(notes):contains "percentiles of itl are of every 4th error."
+    expect(notes:find("percentiles of ttft", 1, true)):eq(nil)
+  end)
+
   it("is also a text of its own, with the checks", function()
     local text = verify.text(VERIFY, { { name = "ground_truth", figure = 1, limit = 0, unit = "requests", ok = false,
       note = "why" }, { name = "measurement_error_p99", figure = 2e-5, limit = 1e-3, unit = "s", ok = true } })

@@ -166,6 +166,38 @@ static void fixed_sums_know_no_order(void **state) {
   check_near(fixed_sum_value(&many), 750000, 0.0);
 }
 
+/* Selection gives what sorting gives, bit for bit, in any order and with equal values. */
+static void selection_is_sorting(void **state) {
+  (void)state;
+  static const double probs[] = {0, 0.01, 0.25, 0.5, 0.9, 0.99, 0.999, 1};
+  static const size_t sizes[] = {1, 2, 3, 16, 17, 18, 100, 1000, 20000};
+  struct rng rng;
+  rng_init(&rng, 7, 0);
+  for (int kind = 0; kind < 6; kind++)
+    for (size_t k = 0; k < ARRAY_LEN(sizes); k++) {
+      size_t n = sizes[k];
+      double *x = mem_resize(NULL, n, sizeof *x), *sorted = mem_resize(NULL, n, sizeof *x);
+      for (size_t i = 0; i < n; i++) {
+        double organ = (double)(i < n / 2 ? i : n - i);
+        const double kinds[] = {rng_unit(&rng) - 0.5,       (double)i, -(double)i, 3, organ,
+                                (double)(rng_u64(&rng) % 3)};
+        x[i] = sorted[i] = kinds[kind];
+      }
+      stats_sort(sorted, NULL, n);
+      for (size_t p = 0; p < ARRAY_LEN(probs); p++) {
+        double want = stats_quantile(sorted, n, probs[p]);
+        double got = stats_quantile_select(x, n, probs[p]);
+        if (got != want) /* NOLINT */
+          fail_msg("order %d, n %zu, p %g: %.17g, sorted %.17g", kind, n, probs[p], got, want);
+      }
+      stats_sort(x, NULL, n); /* nothing was lost */
+      assert_memory_equal(x, sorted, n * sizeof *x);
+      mem_free(x);
+      mem_free(sorted);
+    }
+  assert_true(isnan(stats_quantile_select(NULL, 0, 0.5)));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fixed_sums_know_no_order),
@@ -174,6 +206,7 @@ int main(void) {
       cmocka_unit_test(few_samples_are_refused),
       cmocka_unit_test(sorting_is_right_and_carries_tags),
       cmocka_unit_test(moments),
+      cmocka_unit_test(selection_is_sorting),
       cmocka_unit_test(student_t_is_scipys),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

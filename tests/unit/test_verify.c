@@ -1,5 +1,5 @@
 /* test_verify.c: small made histories of a run and its fleet: the join, the errors, the counts
- * (verify.c, rowlog.c, truthlog.c), and the token ledger (verify_ledger.c). */
+ * (verify.c, verify_errors.c, rowlog.c, truthlog.c), and the token ledger (verify_ledger.c). */
 #include "check.h"
 
 #include <math.h>
@@ -204,6 +204,12 @@ static void test_what_cannot_be_compared(void **state) {
   check_refused("{\"v\":1}\n[]\n", NULL, "line 2: not a row of a run");
   check_refused("", "{\"replica\":\"r0\"}\n", "line 1: not a line of a truth log of this version");
   write_files(r, 1);
+  check_refused(NULL, "[1]\n", "line 1: not a line");
+  check_refused(NULL, "{\"request_id\":\"a\",\"received_ns\":1,garbage\n", "line 1: not a line");
+  check_refused(NULL,
+                "{\"replica\":\"r0\",\"request_id\":\"a\",\"received_ns\":1,\"block_size\":16,"
+                "\"chains\":[],\"writes\":[{\"bytes\":1}]}\n",
+                "line 1: not a line"); /* a write without its time */
   check_refused(NULL,
                 "{\"replica\":\"r0\",\"request_id\":null,\"received_ns\":1,\"block_size\":16,"
                 "\"chains\":[[4,1]],\"writes\":[]}\n",
@@ -234,6 +240,31 @@ static void test_a_check_is_fed(void **state) {
   assert_true(c.percentile == 0.9 && fabs(c.ttft_error_s - 3e-6) < 1e-12);
   assert_int_equal(c.missing, 1);
   verify_close(&v);
+}
+
+/* More errors than are kept: every second, fourth … of all; the largest and the count are of all.
+ */
+static void test_more_errors_than_are_kept(void **state) {
+  (void)state;
+  struct verify_errors e = {0};
+  const uint64_t n = UINT64_C(2) * VERIFY_MAX_ERRORS + 2;
+  for (uint64_t i = 0; i < n; i++)
+    verify_add_error(&e, i % 2 ? -1e9 - (double)i : (double)i);
+  assert_int_equal(e.n, n);
+  assert_int_equal(e.every, 4);
+  assert_int_equal(e.n_kept, VERIFY_MAX_ERRORS / 2 + 1); /* 0, 4, 8 … 2 × VERIFY_MAX_ERRORS */
+  verify_finish_errors(&e);
+  assert_true(e.least == -1e9 - (double)(n - 1) && e.most == (double)(n - 2));
+  assert_true(e.median == VERIFY_MAX_ERRORS);
+  assert_true(fabs(e.size[VERIFY_P99] - 1.98 * VERIFY_MAX_ERRORS) < 4);
+  assert_null(e.ns);
+  e = (struct verify_errors){0};
+  for (int i = 0; i < 10; i++)
+    verify_add_error(&e, i - 6);
+  assert_int_equal(e.every, 1);
+  verify_finish_errors(&e);
+  assert_true(e.median == -1.5 && e.size[VERIFY_P50] == 2.5 && isnan(e.size[VERIFY_P90]));
+  verify_finish_errors(&(struct verify_errors){0});
 }
 
 /* ---- the ledger ---- */
@@ -452,6 +483,7 @@ int main(void) {
       cmocka_unit_test(test_who_stays_alone),
       cmocka_unit_test(test_what_cannot_be_compared),
       cmocka_unit_test(test_a_check_is_fed),
+      cmocka_unit_test(test_more_errors_than_are_kept),
       cmocka_unit_test(test_a_history),
       cmocka_unit_test(test_at_one_moment),
       cmocka_unit_test(test_into_the_table),
