@@ -70,10 +70,11 @@ local function reasons(list)
   return table.concat(parts, ", ")
 end
 
-local ERROR = "An error is the client's stamp less the clock read before the fleet's write, loopback included; of good "
-  .. "replies in the window. Events that came in one read have one stamp: last_token and e2e are those of the read "
-  .. "that ended the reply."
-local NO_ERROR = "In virtual time nothing lies between the client's stamp and the fleet's write: each error is 0."
+local ERROR = "An error is the client's stamp less the clock read before the fleet's write, loopback "
+  .. "included; of good replies in the window. Events that came in one read have one stamp: last_token and "
+  .. "e2e are those of the read that ended the reply."
+local NO_ERROR = "In virtual time nothing lies between the client's stamp and the fleet's write: each error "
+  .. "is 0."
 
 -- Stamps with more errors than are kept.
 local function thinned(errors)

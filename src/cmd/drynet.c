@@ -174,6 +174,13 @@ static void cancel(void *self, struct http_exchange *x) {
   give_back(c);
 }
 
+static void look(void *self, struct http_exchange *x) {
+  (void)self;
+  struct call *c = x->carrier;
+  if (c && !c->waiting)
+    httpd_memory_look(&c->memory);
+}
+
 static void close_all(void *self) {
   (void)self; /* drynet_delete does it */
 }
@@ -251,10 +258,15 @@ static void on_body(struct httpd_request *req, const void *data, size_t len) {
   http_exchange_end(x, &read);
 }
 
-static bool on_text(struct httpd_request *req, const struct httpd_event *e) {
+static bool on_takes(const struct httpd_request *req, size_t text, size_t events) {
+  const struct call *c = CONTAINER_OF(httpd_memory_of(req), const struct call, memory);
+  return c->x && http_exchange_takes(c->x, text, events);
+}
+
+static void on_tell(struct httpd_request *req, const struct openai_told *told) {
   struct call *c = call_of(req);
-  struct http_read read = read_now(c);
-  return c->x && http_exchange_text(c->x, e->text, e->len, e->visible, e->event_len, &read);
+  if (c->x)
+    http_exchange_tell(c->x, told);
 }
 
 static void on_end(struct httpd_request *req, enum httpd_ending how) {
@@ -273,7 +285,7 @@ static void on_end(struct httpd_request *req, enum httpd_ending how) {
 }
 
 static const struct httpd_peer peer = {
-    .head = on_head, .body = on_body, .end = on_end, .text = on_text};
+    .head = on_head, .body = on_body, .end = on_end, .takes = on_takes, .tell = on_tell};
 
 /* ---- what passes ---- */
 
@@ -307,7 +319,7 @@ struct drynet *drynet_new(struct loop *loop) {
   n->loop = loop;
   n->task.run = hand_over;
   n->transport = (struct transport){
-      .name = "dry", .start = start, .cancel = cancel, .close = close_all, .self = n};
+      .name = "dry", .start = start, .cancel = cancel, .close = close_all, .look = look, .self = n};
   n->watch = (struct simhost_watch){.accepted = on_accepted, .generated = on_generated, .user = n};
   return n;
 }

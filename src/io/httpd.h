@@ -13,6 +13,7 @@
 
 struct httpd;
 struct httpd_request;
+struct openai_told;
 
 struct httpd_options {
   const char *host;   /* an address; NULL = 127.0.0.1 */
@@ -69,15 +70,13 @@ void httpd_reply(struct httpd_request *req, int status, const char *headers, con
 /* Chunked answer. Each httpd_write is one chunk and, unless corked by the kernel, one packet. */
 void httpd_stream(struct httpd_request *req, int status, const char *headers);
 void httpd_write(struct httpd_request *req, const void *data, size_t len);
-/* A write that is one event of a stream which repeats the last one with another text. */
-struct httpd_event {
-  const char *text; /* nothing in it that JSON escapes */
-  size_t len;       /* of the text */
-  size_t event_len; /* of the whole event */
-  bool visible;     /* the text is the answer's; else reasoning */
-};
-/* Tells it without its bytes where the peer can take it so: in memory. False: write the bytes. */
-NODISCARD bool httpd_text(struct httpd_request *req, const struct httpd_event *event);
+/* Whether events of a chunked answer, so many with so many bytes of text in all, may be told
+ * without their bytes: to a peer in memory (text/openai.h). Asked behind httpd_stream. */
+NODISCARD bool httpd_takes(const struct httpd_request *req, size_t text, size_t events);
+/* Tells some of them, also later than they were sent. */
+void httpd_tell(struct httpd_request *req, const struct openai_told *told);
+/* Such a peer is about to look at what it has: tell it what was sent by now. */
+void httpd_on_look(struct httpd_request *req, void (*fn)(struct httpd_request *req, void *user));
 void httpd_end(struct httpd_request *req);
 /* Bytes not yet taken by the kernel: a slow client shows here. */
 size_t httpd_pending(const struct httpd_request *req);

@@ -42,11 +42,26 @@ const char *httpd_memory_header(const struct httpd_memory *m, const char *name) 
   return NULL;
 }
 
-bool httpd_text(struct httpd_request *req, const struct httpd_event *event) {
-  if (!req->in_memory)
+bool httpd_takes(const struct httpd_request *req, size_t text, size_t events) {
+  if (!req->in_memory || req->bodyless)
     return false;
+  const struct httpd_memory *m = httpd_memory_of(req);
+  return !m->over && m->peer->takes && m->peer->takes(req, text, events);
+}
+
+void httpd_tell(struct httpd_request *req, const struct openai_told *told) {
   struct httpd_memory *m = httpd_memory_of(req);
-  return !m->over && m->peer->text && m->peer->text(req, event);
+  if (!m->over)
+    m->peer->tell(req, told);
+}
+
+void httpd_on_look(struct httpd_request *req, void (*fn)(struct httpd_request *req, void *user)) {
+  req->on_look = fn;
+}
+
+void httpd_memory_look(struct httpd_memory *m) {
+  if (!m->over && m->request.on_look)
+    m->request.on_look(&m->request, m->request.user);
 }
 
 void httpd_memory_end(struct httpd_memory *m, enum httpd_ending how) {

@@ -23,8 +23,9 @@ struct httpd_peer {
   void (*head)(struct httpd_request *req, int status, const char *headers, size_t length);
   void (*body)(struct httpd_request *req, const void *data, size_t len); /* one write of it */
   void (*end)(struct httpd_request *req, enum httpd_ending how);
-  /* Instead of `body`, see httpd_text; NULL: never. */
-  bool (*text)(struct httpd_request *req, const struct httpd_event *event);
+  /* Instead of `body`: httpd_takes, httpd_tell; NULL: never. */
+  bool (*takes)(const struct httpd_request *req, size_t text, size_t events);
+  void (*tell)(struct httpd_request *req, const struct openai_told *told);
 };
 #define HTTPD_CHUNKED SIZE_MAX
 
@@ -32,6 +33,7 @@ struct httpd_request {
   uint64_t received_ns;
   void *user;
   void (*on_close)(struct httpd_request *req, void *user);
+  void (*on_look)(struct httpd_request *req, void *user); /* in memory */
   bool chunked, bodyless;
   bool in_memory; /* it is struct httpd_memory's */
 };
@@ -57,6 +59,10 @@ void httpd_memory_begin(struct httpd_memory *m, const char *headers);
  * from inside a call of the handler's. Without on_close the memory must stay until the answer is
  * complete, which `end` does not say then. */
 void httpd_memory_leave(struct httpd_memory *m);
+
+/* Has the handler tell what was sent by now. From the peer's own code, not from inside a call of
+ * the handler's. */
+void httpd_memory_look(struct httpd_memory *m);
 
 /* For httpd.c and httpd_reply.c. */
 const char *httpd_memory_header(const struct httpd_memory *m, const char *name);

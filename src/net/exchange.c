@@ -293,16 +293,21 @@ int http_exchange_body(struct http_exchange *x, const char *bytes, size_t len,
   return 0;
 }
 
-bool http_exchange_text(struct http_exchange *x, const char *text, size_t len, bool visible,
-                        size_t event_len, const struct http_read *read) {
-  struct http_request *r = x->request;
-  uint64_t stamp = http_read_stamp(read);
-  if (x->body != HTTP_BODY_STREAM || x->over_ns || x->over_limit || stamp < x->fed_ns ||
-      r->stamp_ns[STAMP_FIRST_BYTE] == SAMPLE_NEVER ||
-      !openai_stream_repeat(&r->stream, text, len, visible, stamp))
-    return false;
-  x->fed_ns = stamp;
-  x->received_body += event_len;
-  http_exchange_read(x, event_len, read);
-  return true;
+bool http_exchange_takes(const struct http_exchange *x, size_t text, size_t events) {
+  return x->headers_done && x->body == HTTP_BODY_STREAM && !x->over_ns && !x->over_limit &&
+         openai_stream_takes(&x->request->stream, text, events);
+}
+
+void http_exchange_tell(struct http_exchange *x, const struct openai_told *told) {
+  struct http_read first = {.loop_ns = told->pieces[0].stamp_ns};
+  struct http_read last = {.loop_ns = told->pieces[told->n_pieces - 1].stamp_ns};
+  if (x->request->stamp_ns[STAMP_FIRST_BYTE] == SAMPLE_NEVER) {
+    http_exchange_read(x, 0, &first);
+    first_byte(x, &first);
+  }
+  http_exchange_read(x, told->bytes, &last);
+  x->received_body += told->bytes;
+  x->fed_ns = last.loop_ns;
+  openai_stream_tell(&x->request->stream, told);
+  note_end_marker(x);
 }

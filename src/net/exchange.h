@@ -88,10 +88,11 @@ void http_exchange_headers_done(struct http_exchange *x, int status, const struc
  * was passed; stop reading, drop the connection and call http_exchange_end. */
 NODISCARD int http_exchange_body(struct http_exchange *x, const char *bytes, size_t len,
                                  const struct http_read *read);
-/* One more event of a stream, of `event_len` bytes, as openai_stream_repeat takes it. False, with
- * nothing done: report its bytes. */
-NODISCARD bool http_exchange_text(struct http_exchange *x, const char *text, size_t len,
-                                  bool visible, size_t event_len, const struct http_read *read);
+/* Whether events of the reply, so many with so many bytes of text in all, may be told without their
+ * bytes. */
+NODISCARD bool http_exchange_takes(const struct http_exchange *x, size_t text, size_t events);
+/* Tells some of them, each as from a read of its own at its stamp: openai_stream_tell. */
+void http_exchange_tell(struct http_exchange *x, const struct openai_told *told);
 /* Whether a peek for the first body byte's stamp is worth a system call now. */
 bool http_exchange_wants_peek(const struct http_exchange *x);
 

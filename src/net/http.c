@@ -402,10 +402,17 @@ void http_target_named(struct http_target *t, const char *problem) {
 
 /* ---- ending ---- */
 
+/* What came by now is known. */
+static void look(struct http_exchange *x) {
+  if (x->transport && x->transport->look)
+    x->transport->look(x->transport->self, x);
+}
+
 /* Takes the exchange out of the transport's hands. */
 static void recall(struct http_exchange *x) {
   if (x->ended)
     return;
+  look(x);
   if (x->transport)
     x->transport->cancel(x->transport->self, x);
   else if (x->in_line)
@@ -580,6 +587,7 @@ static void on_timer(struct loop_timer *timer) {
     finish_and_tell(x);
     return;
   }
+  look(x);
   struct deadline d = next_deadline(x);
   if (d.due_ns <= loop_now(x->client->loop) && d.error == SAMPLE_OK) {
     recall(x);

@@ -18,6 +18,9 @@ struct transport {
   /* Gives up at once; no report follows. */
   void (*cancel)(void *self, struct http_exchange *x);
   void (*close)(void *self); /* everything, for good */
+  /* The client is about to look at what it has of the exchange: report what came by now. NULL: it
+   * was reported when it came. */
+  void (*look)(void *self, struct http_exchange *x);
   void *self;
 };
 

@@ -129,6 +129,7 @@ void generation_reset_all(struct simhost *h) {
     next = x->next;
     if (!req)
       continue; /* answered, and about to go */
+    genstream_on_look(req, x);
     httpd_reset_connection(req);
     on_client_left(req, x);
   }
@@ -176,6 +177,7 @@ void generation_abort_all(struct simhost *h) {
     if (!in_engine(x) || (x->delivery.state != DELIVERY_OPEN && !x->working))
       continue;
     struct events *ev = &h->events;
+    genstream_untell(x);
     x->held = true;
     for (uint32_t i = 0; i < x->n_parts; i++) {
       struct gen_part *part = &x->parts[i];
@@ -426,6 +428,7 @@ static void start(struct generation *x) {
   if (x->gen.stream) {
     genstream_make_head(x, "text/event-stream; charset=utf-8", head);
     delivery_start(&x->delivery, 200, head);
+    genstream_begin(x);
     genstream_stay_alive(x);
   }
   if (x->gen.stream && x->reply.o.form->begin) {

@@ -17,7 +17,7 @@ struct gen_part {
   struct generation *owner;
   uint32_t index, sent; /* sent: output tokens that are in events */
   bool in_engine;       /* added and not gone */
-  uint64_t *token_ns;   /* ends of the steps of its tokens, for the truth log; n_tokens of them */
+  uint64_t *token_ns;   /* ends of the steps of its tokens, where somebody asks; n_tokens of them */
   uint32_t n_tokens, cap_tokens;
 };
 
@@ -41,14 +41,11 @@ struct generation {
   const char *finish; /* how it ended, for the log */
   uint64_t created_s;
   uint32_t longest; /* output tokens of its longest finished choice */
-  /* genstream.c's short way: bytes of the last event beside its text, which was one text alone and
-   * visible or not; 0: it was not, or there is no such way. */
-  uint32_t around;
-  bool around_visible;
-  bool working;               /* background.h: it is not to end with its answer */
-  bool has_gen;               /* gen and reply are filled in */
-  bool began;                 /* the engine's first output was seen */
-  bool held;                  /* its parts are being gone through: not to be freed */
+  bool told;        /* its events go out without their bytes, when somebody looks (genstream.c) */
+  bool working;     /* background.h: it is not to end with its answer */
+  bool has_gen;     /* gen and reply are filled in */
+  bool began;       /* the engine's first output was seen */
+  bool held;        /* its parts are being gone through: not to be freed */
   struct residence residence; /* of its first prompt, for the truth log */
 };
 

@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "sim/background.h"
+#include "sim/reply_told.h"
 #include "sim/transfer.h"
-#include "text/json_scan.h"
 
 static uint64_t keep_alive_ns(const struct simhost *h) {
   return h->flags.keep_alive_ns ? h->flags.keep_alive_ns : face_get(h->face)->keep_alive_ns;
@@ -69,53 +70,72 @@ struct reply_facts genstream_facts(const struct generation *x) {
   return f;
 }
 
-/* ---- events that repeat the last one ---- */
+/* ---- events without bytes ---- */
 
-/* A dry run makes no bytes of what is the last event over again with another text. */
-static bool may_repeat(const struct generation *x) {
-  const struct genrequest *q = &x->gen;
-  return x->reply.o.form == &reply_vllm && q->n_choices == 1 && !q->return_token_ids &&
-         !q->continuous_usage && !q->choices[0].call_name && !x->reply.o.hide &&
-         !keep_alive_ns(x->host) && delivery_is_plain(&x->delivery);
+/* A dry run makes no bytes of a stream whose events hold a piece of text and no more. */
+static bool may_tell(const struct generation *x) {
+  const struct genchoice *c = x->gen.choices;
+  return delivery_is_plain(&x->delivery) && !keep_alive_ns(x->host) &&
+         httpd_takes(x->delivery.req, c->visible, c->output_len) && reply_told_possible(&x->reply);
 }
 
-/* The text of the event that brings the choice to n tokens; false when it is more than one plain
- * text, or none. */
-static bool plain_text(const struct generation *x, const struct gen_part *part, uint32_t n,
-                       struct httpd_event *e) {
+void genstream_begin(struct generation *x) {
+  x->told = may_tell(x);
+  if (x->told)
+    httpd_on_look(x->delivery.req, genstream_on_look);
+}
+
+/* The events of the tokens that are in none yet; returns how many there are. */
+static size_t make_pieces(struct generation *x, struct gen_part *part, bool last,
+                          struct openai_piece *pieces) {
   const struct genchoice *c = &x->gen.choices[0];
-  uint32_t from = reply_shown(c, part->sent), to = reply_shown(c, n);
-  if (from == to || (from < c->thought && to > c->thought) || (!from && c->echo))
-    return false;
-  *e =
-      (struct httpd_event){.text = c->text + from, .len = to - from, .visible = from >= c->thought};
-  return json_plain_run(e->text, e->text + e->len) == e->text + e->len;
+  uint32_t to = part->n_tokens, at = reply_shown(c, part->sent);
+  size_t n = 0;
+  for (uint32_t k = part->sent + 1; k <= to; k++) {
+    if (k > 1 && k - part->sent < x->gen.stream_interval && !(last && k == to))
+      continue; /* not enough for an event */
+    uint32_t end = reply_shown(c, k);
+    uint32_t thought = at < c->thought ? (end < c->thought ? end : c->thought) - at : 0;
+    pieces[n++] = (struct openai_piece){
+        .stamp_ns = part->token_ns[k - 1], .reasoning = thought, .visible = end - at - thought};
+    at = end;
+    part->sent = k;
+  }
+  return n;
 }
 
-static bool repeat_event(struct generation *x, struct gen_part *part, uint32_t n) {
-  struct httpd_event e;
-  if (!x->around || n - part->sent < x->gen.stream_interval || !plain_text(x, part, n, &e) ||
-      e.visible != x->around_visible)
-    return false;
-  e.event_len = x->around + e.len;
-  if (!httpd_text(x->delivery.req, &e))
-    return false;
-  x->delivery.taken++;
-  part->sent = n;
-  return true;
-}
-
-/* After the event that brought the choice to n tokens was made, the last of `ev`. */
-static void learn_event(struct generation *x, const struct gen_part *part, uint32_t n,
-                        const struct events *ev) {
-  struct httpd_event e;
-  size_t len = 0;
-  x->around = 0;
-  if (!ev->n || !may_repeat(x) || !plain_text(x, part, n, &e))
+/* Tells what was sent by now; `last`: all of it, and that it is over. */
+static void tell(struct generation *x, bool last) {
+  struct gen_part *part = &x->parts[0];
+  const struct genchoice *c = &x->gen.choices[0];
+  struct openai_usage usage;
+  struct reply_facts f;
+  if (x->delivery.state != DELIVERY_OPEN || !x->n_parts || part->sent == part->n_tokens)
     return;
-  events_at(ev, ev->n - 1, &len);
-  x->around = (uint32_t)(len - e.len);
-  x->around_visible = e.visible;
+  struct openai_told t = {.text = c->text + reply_shown(c, part->sent)};
+  struct openai_piece *pieces = mem_alloc((part->n_tokens - part->sent) * sizeof *pieces);
+  t.pieces = pieces;
+  t.n_pieces = make_pieces(x, part, last, pieces);
+  if (last)
+    f = genstream_facts(x);
+  if (t.n_pieces) {
+    reply_told_fill(&x->reply, !x->began, last ? &f : NULL, &usage, &t);
+    x->began = true;
+    httpd_tell(x->delivery.req, &t);
+  }
+  mem_free(pieces);
+}
+
+void genstream_on_look(struct httpd_request *req, void *x) {
+  (void)req;
+  if (((struct generation *)x)->told)
+    tell(x, false);
+}
+
+void genstream_untell(struct generation *x) {
+  if (x->told)
+    tell(x, false);
+  x->told = false;
 }
 
 /* The next tokens of a choice, when it is time for an event. Returns whether the answer is open. */
@@ -123,8 +143,11 @@ bool genstream_tokens(struct generation *x, struct gen_part *part, bool last) {
   const struct reply_form *form = x->reply.o.form;
   const struct genchoice *c = &x->gen.choices[part->index];
   uint32_t n = part->seq.engine.num_output;
-  if (!last && x->around && repeat_event(x, part, n))
-    return true;
+  if (x->told) {
+    if (!x->began && !last)
+      tell(x, false); /* deadlines hang on the first byte */
+    return x->delivery.state == DELIVERY_OPEN;
+  }
   struct reply_facts f = genstream_facts(x);
   struct events *ev = &x->host->events;
   if (!x->began && form->first)
@@ -134,13 +157,16 @@ bool genstream_tokens(struct generation *x, struct gen_part *part, bool last) {
       last || n == c->hidden + 1 || (n > c->hidden && n - part->sent >= x->gen.stream_interval);
   if (due) {
     form->tokens(&x->reply, part->index, part->sent, n, last, &f, ev);
-    learn_event(x, part, n, ev);
     part->sent = n;
   }
   return genstream_push(x);
 }
 
 bool genstream_end(struct generation *x) {
+  if (x->told) {
+    tell(x, true);
+    return delivery_finish(&x->delivery) == DELIVERY_OPEN;
+  }
   struct reply_facts f = genstream_facts(x);
   x->reply.o.form->end(&x->reply, &f, &x->host->events);
   return genstream_push(x) && delivery_finish(&x->delivery) == DELIVERY_OPEN;

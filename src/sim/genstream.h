@@ -11,6 +11,15 @@ void genstream_stay_alive(struct generation *x);
 /* Of x->alive_timer. */
 void genstream_on_silence(struct loop_timer *t);
 
+/* The head is out: decides how events go out. In virtual time most streams are told without bytes:
+ * the stamps of tokens are kept, and the events made of them when the client looks or the answer
+ * ends. */
+void genstream_begin(struct generation *x);
+/* Of httpd_on_look; x is the generation. */
+void genstream_on_look(struct httpd_request *req, void *x);
+/* Tells what there is, and has everything from here on made as bytes. */
+void genstream_untell(struct generation *x);
+
 /* What the engine did for it so far. */
 struct reply_facts genstream_facts(const struct generation *x);
 /* Headers of every answer, with a content type: GENERATION_HEAD_MAX bytes. */

@@ -221,7 +221,7 @@ static void keep_raw(struct openai_priv *priv, const char *p, size_t len) {
   assert(rc == 0);
 }
 
-static void settle(struct openai_result *r) {
+void openai_settle(struct openai_result *r) {
   r->complete = r->error_kind == OPENAI_ERROR_NONE && (r->done_marker || r->terminal_event);
 }
 
@@ -236,7 +236,7 @@ static int conclude(struct openai_stream *s, int rc, const struct err *sse_err, 
   } else if (rc) {
     rc = fail_output_limit(s, err);
   }
-  settle(&s->result);
+  openai_settle(&s->result);
   return rc;
 }
 
@@ -264,25 +264,6 @@ int openai_stream_feed(struct openai_stream *s, const char *bytes, size_t len, u
   e.text[0] = '\0';
   s->sse.handler.user = s;
   return conclude(s, sse_feed(&s->sse, bytes, len, &e), &e, err);
-}
-
-bool openai_stream_repeat(struct openai_stream *s, const char *text, size_t len, bool visible,
-                          uint64_t stamp_ns) {
-  struct openai_priv *priv = s->priv;
-  struct openai_result *r = &s->result;
-  if (!len || priv->failed || priv->ended || priv->in_full || !priv->repeat.bytes.len ||
-      priv->repeat.choice != 0 || priv->repeat.visible != visible ||
-      len + sizeof *r->outputs > priv->options.max_bytes - priv->used_bytes)
-    return false;
-  const struct scan_str str = {.p = text, .len = len, .there = true};
-  r->end_ns = priv->stamp_ns = stamp_ns;
-  priv->feed++;
-  priv->event_bytes = 0;
-  int rc = openai_apply_text(s, 0, visible, &str);
-  assert(rc == 0); /* there is room, and the choice is there */
-  (void)rc;
-  r->sse_events++;
-  return true;
 }
 
 static void finish_raw(struct openai_stream *s) {

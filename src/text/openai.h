@@ -109,12 +109,27 @@ void openai_stream_reset(struct openai_stream *s);
  * wrong is recorded in the result instead. After the end marker further bytes are ignored. */
 NODISCARD int openai_stream_feed(struct openai_stream *s, const char *bytes, size_t len,
                                  uint64_t stamp_ns, struct err *err);
-/* What feeding one more whole event would do that is the last one over again with another text for
- * choice 0 (`visible`: content or text; else reasoning), not empty and nothing that JSON escapes:
- * for a dry run, which does not make the bytes. False, with nothing done: the last event was none
- * of the kind, or a limit is near: feed the bytes. */
-NODISCARD bool openai_stream_repeat(struct openai_stream *s, const char *text, size_t len,
-                                    bool visible, uint64_t stamp_ns);
+/* Events of a stream that never were bytes: a dry run's. One piece is one event. */
+struct openai_piece {
+  uint64_t stamp_ns;
+  uint32_t reasoning, visible; /* bytes of text: so much reasoning, then so much of the answer */
+};
+struct openai_told {
+  bool role;        /* an event without output comes first, at the first piece's stamp */
+  const char *text; /* of the pieces, one behind the other */
+  const struct openai_piece *pieces; /* of choice 0; at least one */
+  size_t n_pieces;
+  const char *finish;               /* the last piece's event has this reason; NULL: none */
+  const struct openai_usage *usage; /* an event behind it, at its stamp; NULL: none */
+  bool done;                        /* and the end marker */
+  uint64_t bytes;                   /* of all these events */
+};
+/* Whether a chat or completions stream could be told so much: it is between events, has not ended,
+ * and no limit is near. */
+NODISCARD bool openai_stream_takes(const struct openai_stream *s, size_t text, size_t events);
+/* What feeding these events, each in a read of its own, would do. What openai_stream_takes was
+ * asked for, less what was told since, must cover it. */
+void openai_stream_tell(struct openai_stream *s, const struct openai_told *told);
 /* End of the body. Idempotent. */
 NODISCARD int openai_stream_finish(struct openai_stream *s, struct err *err);
 /* A whole JSON reply (not streamed) into the same result: text, tool calls, usage, finish reasons;

@@ -74,6 +74,9 @@ NODISCARD int openai_apply_text(struct openai_stream *s, int64_t choice, bool vi
 NODISCARD int openai_apply_choices(struct openai_stream *s, const struct frame *f,
                                    bool whole_reply);
 
+/* openai.c: whether it is complete by now. */
+void openai_settle(struct openai_result *r);
+
 /* openai_responses.c: the same for one event, named by its type, and for a whole reply. */
 NODISCARD int openai_apply_responses_event(struct openai_stream *s, const struct frame *f,
                                            const struct scan_str *type);

@@ -258,14 +258,25 @@ def test_truth_log(work):
     eq(sorted(x["received_ns"] - zero for x in lines), sorted(x["t"]["sent"] for x in r.rows), "one clock on both sides")
 
 
+ALL_SORTS = SCRIPT.replace("conv:send { max_tokens = vu.rng:int(20, 50) }", """
+      local extra = ({ { n = 2 }, { stop = { "e" } }, { logprobs = true }, { return_token_ids = true }, { stream_interval = 4 },
+        { stream_options = { include_usage = true, continuous_usage_stats = true } }, {}, {} })[vu.rng:int(1, 8)]
+      conv:try_send { max_tokens = vu.rng:int(1, 50), extra = extra, timeout = { total = vu.rng:uniform(0.05, 2), idle = 0.02 } }""")
+
+
 def test_events_without_bytes(work):
-    """With a truth log every event is made and parsed; without one most are told as stamps: the rows are the same."""
-    rows = []
-    for args in ([], ["--truth", f"{work.path}/truth.jsonl"]):
-        r = work.perigee("dry", work.write("s.lua", SCRIPT), "--itl", "--set", "load=many", "--sim-set", "reasoning_tokens=5", *args)
-        rows.append([{k: v for k, v in x.items() if k not in ("run", "request_id")} for x in r.rows])
-    eq(rows[0], rows[1])
-    assert any(len(x["itl_ns"] or ()) > 10 for x in rows[0])
+    """With a truth log every event is made and parsed; without one most are told as stamps: the rows are the same, also of
+    those that a timeout ends in the middle."""
+    for script, more in ((SCRIPT, ["--sim-set", "reasoning_tokens=5"]), (ALL_SORTS, ["--profile", "llama-3.1-8b"])):
+        rows = []
+        for args in ([], ["--truth", f"{work.path}/truth.jsonl"]):
+            r = work.perigee("dry", work.write("s.lua", script), "--itl", "--set", "load=many", *more, *args)
+            rows.append([{k: v for k, v in x.items() if k not in ("run", "request_id")} for x in r.rows])
+        eq(rows[0], rows[1])
+        assert any(len(x["itl_ns"] or ()) > 10 for x in rows[0])
+    cut = [x for x in rows[0] if x["error"] in ("timeout_total", "timeout_idle")]
+    eq({x["error"] for x in cut}, {"timeout_total", "timeout_idle"})
+    assert any(x["output_events"] > 3 for x in cut), "none was cut in the middle"
 
 
 def test_setup_and_teardown_and_exit_codes(work):

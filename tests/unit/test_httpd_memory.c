@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/httpd_request.h"
+#include "text/openai.h"
 
 struct seen {
   struct httpd_memory m;
@@ -40,13 +41,17 @@ static void on_end(struct httpd_request *req, enum httpd_ending how) {
   add(seen_of(req), "%s|", names[how]);
 }
 
-static bool on_text(struct httpd_request *req, const struct httpd_event *event) {
-  add(seen_of(req), "text %.*s %zu|", (int)event->len, event->text, event->event_len);
-  return true;
+static bool on_takes(const struct httpd_request *req, size_t text, size_t events) {
+  (void)req;
+  return text <= 9 && events <= 2;
 }
 
-static const struct httpd_peer texts = {
-    .head = on_head, .body = on_body, .end = on_end, .text = on_text};
+static void on_tell(struct httpd_request *req, const struct openai_told *told) {
+  add(seen_of(req), "told %.*s %d|", (int)told->pieces[0].visible, told->text, (int)told->bytes);
+}
+
+static const struct httpd_peer listener = {
+    .head = on_head, .body = on_body, .end = on_end, .takes = on_takes, .tell = on_tell};
 static const struct httpd_peer peer = {.head = on_head, .body = on_body, .end = on_end};
 
 static struct httpd_request *begin(struct seen *s, const char *method) {
@@ -150,22 +155,42 @@ static void test_client_leaves(void **state) {
   close_seen(&s);
 }
 
-static void test_texts(void **state) {
+static void on_look(struct httpd_request *req, void *user) {
+  (void)user;
+  const struct openai_piece piece = {.visible = 4};
+  httpd_tell(req,
+             &(struct openai_told){.text = "late", .pieces = &piece, .n_pieces = 1, .bytes = 80});
+}
+
+static void test_telling(void **state) {
   (void)state;
   struct seen s;
-  const struct httpd_event e = {.text = "word", .len = 4, .event_len = 90, .visible = true};
+  const struct openai_piece piece = {.visible = 4};
+  const struct openai_told told = {.text = "word", .pieces = &piece, .n_pieces = 1, .bytes = 90};
   open_seen(&s);
   struct httpd_request *req = begin(&s, "POST");
   httpd_stream(req, 200, NULL);
-  assert_false(httpd_text(req, &e)); /* this peer wants bytes */
+  assert_false(httpd_takes(req, 1, 1)); /* this peer wants bytes */
   httpd_end(req);
-  s.m.peer = &texts;
+  s.m.peer = &listener;
   req = begin(&s, "POST");
   httpd_stream(req, 200, NULL);
-  assert_true(httpd_text(req, &e));
+  assert_true(httpd_takes(req, 9, 2));
+  assert_false(httpd_takes(req, 10, 2));
+  httpd_memory_look(&s.m); /* nobody tells anything later */
+  httpd_tell(req, &told);
+  httpd_on_look(req, on_look);
+  httpd_memory_look(&s.m);
   httpd_end(req);
-  assert_string_equal(s.log, "head 200 [] -1|text word 90|ended|");
-  assert_false(httpd_text(req, &e)); /* it is over */
+  assert_string_equal(s.log, "head 200 [] -1|told word 90|told late 80|ended|");
+  assert_false(httpd_takes(req, 1, 1)); /* it is over */
+  httpd_memory_look(&s.m);
+  httpd_tell(req, &told);
+  req = begin(&s, "HEAD");
+  httpd_stream(req, 200, NULL);
+  assert_false(httpd_takes(req, 1, 1)); /* no body */
+  httpd_end(req);
+  assert_string_equal(s.log, "head 200 [] -1|ended|");
   close_seen(&s);
 }
 
@@ -174,7 +199,7 @@ int main(void) {
       cmocka_unit_test(test_request),
       cmocka_unit_test(test_streams),
       cmocka_unit_test(test_client_leaves),
-      cmocka_unit_test(test_texts),
+      cmocka_unit_test(test_telling),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -504,78 +504,17 @@ static void test_reply_stamps(void **state) {
   openai_stream_free(&s);
 }
 
-#define CHUNK(text) "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" text "\"}}]}\n\n"
-
-static void feed_text(struct openai_stream *s, const char *text, uint64_t stamp) {
-  assert_int_equal(openai_stream_feed(s, text, strlen(text), stamp, NULL), 0);
-}
-
-/* Events told without their bytes leave the result that their bytes leave. */
-static void repeats_are_as_their_bytes(void **state) {
-  (void)state;
-  struct openai_stream a, b;
-  const struct openai_options o = {.api = OPENAI_CHAT, .keep_outputs = true};
-  openai_stream_init(&a, &o);
-  openai_stream_init(&b, &o);
-  assert_false(openai_stream_repeat(&b, "x", 1, true, 5)); /* there is no event yet */
-  feed_text(&a, CHUNK("one"), 10);
-  feed_text(&b, CHUNK("one"), 10);
-  feed_text(&a, CHUNK(" two"), 20);
-  assert_true(openai_stream_repeat(&b, " two", 4, true, 20));
-  feed_text(&a, CHUNK(" three"), 30);
-  assert_true(openai_stream_repeat(&b, " three", 6, true, 30));
-  assert_false(openai_stream_repeat(&b, "", 0, true, 30));
-  assert_false(openai_stream_repeat(&b, "x", 1, false, 30)); /* the last one was visible */
-  feed_text(&a, "data: [DONE]\n\n", 40);
-  feed_text(&b, "data: [DONE]\n\n", 40);
-  assert_false(openai_stream_repeat(&b, "x", 1, true, 50));
-  assert_int_equal(b.result.n_outputs, 3);
-  assert_int_equal(b.result.n_coalesced, 0);
-  assert_int_equal(b.result.sse_events, a.result.sse_events);
-  assert_int_equal(b.result.first_token_ns, 10);
-  assert_int_equal(b.result.last_token_ns, 30);
-  assert_int_equal(b.result.end_ns, 40);
-  assert_true(b.result.complete);
-  assert_string_equal(b.result.choices[0].text.data, "one two three");
-  assert_memory_equal(a.result.outputs, b.result.outputs, 3 * sizeof *a.result.outputs);
-  openai_stream_free(&a);
-  openai_stream_free(&b);
-}
-
-/* Where a limit is near the bytes must be fed, which say so. */
-static void repeats_stop_before_a_limit(void **state) {
-  (void)state;
-  struct openai_stream s;
-  const struct openai_options o = {.api = OPENAI_CHAT, .max_bytes = 8};
-  openai_stream_init(&s, &o);
-  feed_text(&s, CHUNK("one"), 10);
-  assert_false(openai_stream_repeat(&s, "123456", 6, true, 20));
-  assert_string_equal(s.result.choices[0].text.data, "one");
-  openai_stream_free(&s);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(repeats_are_as_their_bytes),
-      cmocka_unit_test(repeats_stop_before_a_limit),
-      cmocka_unit_test(test_fixtures),
-      cmocka_unit_test(test_api_from),
-      cmocka_unit_test(test_framing),
-      cmocka_unit_test(test_after_done),
-      cmocka_unit_test(test_ends),
-      cmocka_unit_test(test_truncated),
-      cmocka_unit_test(test_bad_json),
-      cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_raw_json),
-      cmocka_unit_test(test_stamps),
-      cmocka_unit_test(test_coalesced),
-      cmocka_unit_test(test_reset_and_move),
-      cmocka_unit_test(test_limits),
-      cmocka_unit_test(test_hostile),
-      cmocka_unit_test(test_large_event),
-      cmocka_unit_test(test_deep),
-      cmocka_unit_test(test_replies),
-      cmocka_unit_test(test_reply_stamps),
+      cmocka_unit_test(test_fixtures),    cmocka_unit_test(test_api_from),
+      cmocka_unit_test(test_framing),     cmocka_unit_test(test_after_done),
+      cmocka_unit_test(test_ends),        cmocka_unit_test(test_truncated),
+      cmocka_unit_test(test_bad_json),    cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_raw_json),    cmocka_unit_test(test_stamps),
+      cmocka_unit_test(test_coalesced),   cmocka_unit_test(test_reset_and_move),
+      cmocka_unit_test(test_limits),      cmocka_unit_test(test_hostile),
+      cmocka_unit_test(test_large_event), cmocka_unit_test(test_deep),
+      cmocka_unit_test(test_replies),     cmocka_unit_test(test_reply_stamps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
