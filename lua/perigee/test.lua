@@ -5,6 +5,7 @@
 local core = require "perigee.core"
 local fake = require "perigee.fake"
 local object = require "perigee.object"
+local runtime = require "perigee.runtime"
 local values = require "perigee.diff"
 
 local test = {}
@@ -282,8 +283,50 @@ local function folder_of(path)
   return path:match "^(.*)/[^/]*$" or "."
 end
 
+-- Makes `t` what it was when the copy was taken.
+local function put_back(t, copy)
+  for key in pairs(t) do
+    if copy[key] == nil then
+      t[key] = nil
+    end
+  end
+  for key, value in pairs(copy) do
+    t[key] = value
+  end
+end
+
+local function copied(t)
+  local copy = {}
+  for key, value in pairs(t) do
+    copy[key] = value
+  end
+  return copy
+end
+
+-- What one file leaves behind for the next: the parameters that its scripts declared (the first
+-- declaration of a name counts), the modules it loaded (another folder's may have the same name) or
+-- put in the place of others, and globals. perigee's own modules stay: some hold the runner's state.
+local function keep_state()
+  local declared = runtime.declared()
+  local parameters, globals, loaded = copied(declared), copied(_G), copied(package.loaded)
+  local preload, path, cpath = copied(package.preload), package.path, package.cpath
+  put_back(declared, {})
+  return function()
+    for name, module in pairs(package.loaded) do
+      if type(name) == "string" and name:find "^perigee%." and loaded[name] == nil then
+        loaded[name] = module
+      end
+    end
+    put_back(declared, parameters)
+    put_back(_G, globals)
+    put_back(package.loaded, loaded)
+    put_back(package.preload, preload)
+    package.path, package.cpath = path, cpath
+  end
+end
+
 local function run_file(suite, path)
-  local folder, saved = folder_of(path), package.path
+  local folder, restore, saved = folder_of(path), keep_state(), package.path
   package.path = ("%s/?.lua;%s/lib/?.lua;%s/../?.lua;%s/../lib/?.lua;%s"):format(folder, folder, folder,
     folder, saved)
   local chunk, err = loadfile(path, "t", environment(suite))
@@ -299,7 +342,7 @@ local function run_file(suite, path)
   else
     suite:report(false, path, err)
   end
-  package.path = saved
+  restore()
 end
 
 -- The collector at full stress: a step with every allocation, and a whole cycle now and then.
@@ -370,7 +413,8 @@ Usage: perigee test [--stress] [--runaway TIME] [--tokenizer PATH|NAME] [FILE.lu
 
 Runs specs of scripts: files with describe, it and expect. Without a file: every *_spec.lua and
 test_*.lua below the working directory. A spec finds modules in its own folder, the folder above, and
-lib/ in both. Exit status 1 when a test failed.
+lib/ in both. Each file begins anew: parameters, modules and globals of one are not there in the
+next. Exit status 1 when a test failed.
 
   --stress               the collector runs all the time (finds what a C binding forgot to hold)
   --runaway TIME         CPU time that one test may take; a test that takes more has failed (default 10s,

@@ -219,6 +219,50 @@ describe("the runner", function()
   end)
 end)
 
+describe("a file", function()
+  it("begins anew: parameters, modules and globals of the one before are gone", function()
+    local top, core, lines = os.tmpname(), require "perigee.core", {}
+    os.remove(top)
+    assert(core.make_folder(top))
+    for _, name in ipairs { "a", "b" } do
+      assert(core.make_folder(top .. "/" .. name))
+      for file, text in pairs {
+        ["helper.lua"] = "return { from = '" .. name .. "' }",
+        ["x_spec.lua"] = [[
+          local perigee = require "perigee"
+          it("stands alone", function()
+            local mine = debug.getinfo(1, "S").source:match "/(%a)/x_spec"
+            expect(perigee.param("users", mine == "a" and 4 or 8)):eq(mine == "a" and 4 or 8)
+            expect(perigee.param(mine == "a" and "size" or "other", "x")):eq "x"
+            expect(perigee.param("kind", mine == "a" and 1 or "text")):eq(mine == "a" and 1 or "text")
+            expect(require("helper").from):eq(mine)
+            expect(rawget(_G, "leaked")):eq(nil)
+            expect(package.loaded["perigee.route"] ~= "not it"):eq(true)
+            rawset(_G, "leaked", mine)
+            package.loaded["perigee.route"] = "not it"
+            package.loaded["helper"] = package.loaded["helper"] or "no"
+          end)
+        ]] } do
+        local f <close> = assert(io.open(("%s/%s/%s"):format(top, name, file), "w"))
+        f:write(text)
+      end
+    end
+    local before = #require("perigee.runtime").declared()
+    local passed, failed = test.run({ top .. "/a/x_spec.lua", top .. "/b/x_spec.lua" },
+      { out = { write = function(_, ...) lines[#lines + 1] = table.concat { ... } end } })
+    for _, name in ipairs { "a", "b" } do
+      os.remove(("%s/%s/helper.lua"):format(top, name))
+      os.remove(("%s/%s/x_spec.lua"):format(top, name))
+      os.remove(top .. "/" .. name)
+    end
+    os.remove(top)
+    expect(table.concat(lines)):eq "ok   stands alone\nok   stands alone\n2 passed, 0 failed\n"
+    expect(passed + failed):eq(2)
+    expect(rawget(_G, "leaked")):eq(nil)
+    expect(#require("perigee.runtime").declared()):eq(before)
+  end)
+end)
+
 describe("expectations", function()
   it("print both values", function()
     expect(failure(function() expect("a"):eq("b") end)):eq 'expected "b", got "a"'
