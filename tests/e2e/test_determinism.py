@@ -12,6 +12,8 @@ SCENARIOS = {
     "chat_multi_turn": ["--set", "rate=20", "--set", "sessions=6", "--set", "warmup=0", "--set", "reading=5ms"],
     "tool_loop_branching": ["--set", "users=3", "--set", "sessions=6"],
     "capacity_sweep": ["--set", "users=3", "--set", "sessions=6", "--set", "pause=5ms"],
+    "cache_eviction": ["--set", "documents=4", "--set", "order=random"],
+    "wrong_replica": ["--set", "users=3", "--set", "sessions=6", "--set", "pause=0.01"],
     "tuning_loop": ["--set", "sessions=6", "--set", "pause=5ms"],
 }
 
@@ -55,6 +57,14 @@ def test_tool_loop_branching(work):
 
 def test_capacity_sweep(work):
     check(work, "capacity_sweep")
+
+
+def test_cache_eviction(work):
+    check(work, "cache_eviction")
+
+
+def test_wrong_replica(work):
+    check(work, "wrong_replica")
 
 
 def test_tuning_loop(work):

@@ -46,10 +46,15 @@ describe("list", function()
     status, said = command("--json", "scenarios")
     expect(status):eq(0)
     rows = json.decode(said)
-    expect(rows[1].path):eq "scenarios/calibrate.lua"
-    expect(rows[1].kind):eq "plan"
-    expect(rows[2].path):eq "scenarios/capacity_sweep.lua"
-    expect(rows[2].kind):eq "sweep"
+    expect(rows[1].path):eq "scenarios/cache_eviction.lua"
+    local kinds = {}
+    for _, row in ipairs(rows) do
+      kinds[row.path] = row.kind
+    end
+    for name, kind in pairs { calibrate = "plan", capacity_sweep = "sweep", cache_eviction = "sweep",
+      cache_tiers = "sweep", wrong_replica = "plan" } do
+      expect(kinds["scenarios/" .. name .. ".lua"]):eq(kind)
+    end
     status, said = command "scenarios"
     expect(status):eq(0)
     expect(said):matches "scenarios/capacity_sweep%.lua%s+sweep: replicas, cache size and policy"
