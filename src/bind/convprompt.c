@@ -165,7 +165,7 @@ static MAY_RAISE struct held_memo *push_memo(lua_State *L, struct tokens_encoder
   bind_new_type(L, MEMO_TYPE, meta, NULL);
   struct held_memo *h = bind_new_userdata(L, sizeof *h, MEMO_TYPE);
   if (!e) {
-    if (tokens_open("bytes", &h->bytes, &err))
+    if (tokens_open("bytes", NULL, &h->bytes, &err))
       bind_raise(L, "%s", err.text);
     e = h->own = tokens_encoder_new(h->bytes);
   }

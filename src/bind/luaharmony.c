@@ -67,10 +67,11 @@ static MAY_RAISE struct held_tokens *hold_tokens(lua_State *L) {
 /* ---- the tokenizer ---- */
 
 /* A name is looked for where `make deps` puts tokenizers; a rank file needs its family. */
-static int load_tokens(const char *path, const struct tokens **out, struct err *err) {
+static int load_tokens(lua_State *L, const char *path, const struct tokens **out, struct err *err) {
   size_t len = path ? strlen(path) : 0;
   bool ranks = len > 9 && strcmp(path + len - 9, ".tiktoken") == 0;
-  struct tokens_load_options options = {.family = ranks ? FAMILY : NULL};
+  struct tokens_load_options options = {.family = ranks ? FAMILY : NULL,
+                                        .shared = bind_shared_tokens(L)};
   return tokens_load(path ? path : FAMILY, &options, out, err);
 }
 
@@ -92,7 +93,7 @@ static MAY_RAISE struct tokens_encoder *encoder_of(lua_State *L, const char *pat
   if (lua_getfield(L, -1, path ? path : "") == LUA_TNIL) {
     lua_pop(L, 1);
     struct held_tokens *h = hold_tokens(L);
-    if (load_tokens(path, &h->tokens, err)) {
+    if (load_tokens(L, path, &h->tokens, err)) {
       h->tokens = NULL;
       lua_pop(L, 2);
       return NULL;

@@ -11,6 +11,7 @@
 #include "bind/gen.h"
 #include "bind/hold.h"
 #include "bind/text.h"
+#include "run/state.h"
 
 #define TOKENIZER "perigee.tokenizer"
 
@@ -204,10 +205,15 @@ static MAY_RAISE void make_type(lua_State *L) {
   lua_pop(L, 1);
 }
 
+struct tokens_shared *bind_shared_tokens(lua_State *L) {
+  const struct state *s = state_of(L);
+  return s && s->options.store ? store_tokenizers(s->options.store) : NULL;
+}
+
 /* load(path, {family =}) -> tok; nil, message */
 static int tokenizer_load(lua_State *L) {
   static const char *const known[] = {"family"};
-  struct tokens_load_options options = {0};
+  struct tokens_load_options options = {.shared = bind_shared_tokens(L)};
   struct err err;
   lua_settop(L, 2);
   if (lua_type(L, 1) != LUA_TSTRING)
@@ -224,9 +230,7 @@ static int tokenizer_load(lua_State *L) {
   make_type(L);
   struct lua_tokenizer *t = bind_new_userdata(L, sizeof *t, TOKENIZER);
   const char *path = lua_tostring(L, 1);
-  int rc = options.family ? tokens_load(path, &options, &t->tokens, &err)
-                          : tokens_open(path, &t->tokens, &err);
-  if (rc)
+  if (tokens_open(path, &options, &t->tokens, &err))
     return push_failure(L, &err);
   t->encoder = tokens_encoder_new(t->tokens);
   return 1;

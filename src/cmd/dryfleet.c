@@ -66,7 +66,7 @@ int dryfleet_start(struct dryfleet *d, const struct simopts *wish, int64_t repli
       .n_replicas = (size_t)(wish->replicas ? wish->replicas : replicas),
       .n_spares = (size_t)wish->spares,
       .model = fleet->model,
-      .text = {fleet->tokenizer, fleet->family, fleet->template, fleet->now},
+      .text = {fleet->tokenizer, fleet->family, fleet->template, fleet->now, fleet->shared},
       .truth = wish->truth,
       .seed = (uint64_t)seed,
   };

@@ -538,6 +538,7 @@ static int run(int argc, char **argv, bool dry) {
     live_init(&job.live, job.options.quiet);
     metrics_init(&job.metrics);
     job.store = store_new();
+    job.fleet.shared = store_tokenizers(job.store);
     status = prepare(&job, &err);
     if (status < 0) {
       if (execute(&job, &err))

@@ -251,7 +251,7 @@ static int from_arguments(struct tokenize *k, const struct options_list *args, s
 }
 
 static int run(const struct tokenize_options *o, const struct options_list *args, struct err *err) {
-  struct tokens_load_options load = {o->family};
+  struct tokens_load_options load = {.family = o->family};
   const struct tokens *t = NULL;
   struct tokenize k = {.o = o};
   int rc = 0;
@@ -261,7 +261,7 @@ static int run(const struct tokenize_options *o, const struct options_list *args
                    "see `perigee tokenize --help`");
   if (o->decode && (o->count || o->add_special || o->no_special))
     return err_set(err, ERR_INVALID, "--decode goes with --json and --lines alone");
-  rc = o->family ? tokens_load(o->tokenizer, &load, &t, err) : tokens_open(o->tokenizer, &t, err);
+  rc = tokens_open(o->tokenizer, &load, &t, err);
   if (rc) /* a file's fault, but for a family that does not go with it */
     return rc == ERR_INVALID && !o->family ? ERR_UNSUPPORTED : rc;
   k.encoder = tokens_encoder_new(t);

@@ -27,11 +27,10 @@ void fleet_free(struct fleet *f) {
 }
 
 int fleet_load_tokens(struct fleet *f, struct err *err) {
-  const struct tokens_load_options options = {.family = f->family};
+  const struct tokens_load_options options = {.family = f->family, .shared = f->shared};
   if (!f->tokenizer || f->tokens)
     return 0;
-  return f->family ? tokens_load(f->tokenizer, &options, &f->tokens, err)
-                   : tokens_open(f->tokenizer, &f->tokens, err);
+  return tokens_open(f->tokenizer, &options, &f->tokens, err);
 }
 
 /* The length of the id in front of the URL: text up to the first '=' or '|', 0 when there is none.

@@ -7,6 +7,7 @@
 #include "text/value.h"
 
 struct tokens;
+struct tokens_shared;
 
 #define FLEET_ID_MAX 100        /* bytes of a replica's id */
 #define FLEET_REPLICAS_MAX 4096 /* more are a mistake, and each is asked before the run */
@@ -29,7 +30,8 @@ struct fleet {
   char *hash_scheme;   /* how its engines hash blocks (kv/blockhash_chain.h); NULL: not said */
   uint32_t block_size; /* tokens of a block of its engines' caches; 0: not known */
   char *now; /* the servers' present, for templates and Harmony (pytime_parse); NULL: the clock's */
-  const struct tokens *tokens; /* the tokenizer once it is loaded, for all workers */
+  const struct tokens *tokens;  /* the tokenizer once it is loaded, for all workers */
+  struct tokens_shared *shared; /* where else it may be needed; borrowed, NULL: nowhere */
   char *headers; /* extra header lines "Name: value\r\n"…, keys included: never logged */
   char *ca_file, *cert_file, *key_file;
   char *proxy; /* NULL = none */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/tokens.h"
 
 /* ---- trees ---- */
 
@@ -167,10 +168,12 @@ struct store {
   struct word *words;
   struct source *sources; /* in the order they were read */
   size_t n_sources, sources_cap;
+  struct tokens_shared *tokenizers;
 };
 
 struct store *store_new(void) {
   struct store *s = MEM_NEW(struct store);
+  s->tokenizers = tokens_shared_new();
   int rc = pthread_mutex_init(&s->mutex, NULL);
   rc |= pthread_cond_init(&s->changed, NULL);
   assert(rc == 0);
@@ -182,6 +185,7 @@ void store_delete(struct store *s) {
   if (!s)
     return;
   assert(!s->waiters);
+  tokens_shared_delete(s->tokenizers);
   while (s->entries) {
     struct entry *e = s->entries;
     s->entries = e->next;
@@ -203,6 +207,10 @@ void store_delete(struct store *s) {
   pthread_cond_destroy(&s->changed);
   pthread_mutex_destroy(&s->mutex);
   mem_free(s);
+}
+
+struct tokens_shared *store_tokenizers(struct store *s) {
+  return s->tokenizers;
 }
 
 static struct entry *find(struct store *s, const char *name) {

@@ -62,6 +62,7 @@ struct shared shared_copy(const struct shared *from);
 /* Sets a string leaf. */
 void shared_set_string(struct shared *s, const char *text);
 
+struct tokens_shared;
 struct store;
 struct store *store_new(void);
 void store_delete(struct store *s); /* no state may look into it any more; NULL is allowed */
@@ -79,6 +80,9 @@ void store_fail(struct store *s, const char *name, const char *message);
 
 /* One copy of a word that lives as long as the store: what rows borrow. Any thread. */
 const char *store_word(struct store *s, const char *word);
+
+/* The run's tokenizers (text/tokens.h), as long as the store. */
+struct tokens_shared *store_tokenizers(struct store *s);
 
 /* ---- source files: read once, so that every state of a run compiles the same bytes, and what the
  * run's folder keeps is what ran, whatever became of the file meanwhile. Any thread. ---- */

@@ -66,11 +66,10 @@ int genmodel_encode(const struct genmodel *m, const char *text, size_t len,
 
 static int load_tokenizer(struct genmodel *m, const struct genmodel_options *o, struct err *err) {
   const char *name = o->tokenizer ? o->tokenizer : "bytes";
-  struct tokens_load_options load = {.family = o->family};
+  struct tokens_load_options load = {.family = o->family, .shared = o->shared};
   if (o->family && !o->tokenizer)
     return err_set(err, ERR_INVALID, "--family says whose rank file --tokenizer is; give both");
-  int rc = o->family ? tokens_load(name, &load, &m->tokenizer, err)
-                     : tokens_open(name, &m->tokenizer, err);
+  int rc = tokens_open(name, &load, &m->tokenizer, err);
   if (rc)
     return err_prefix(err, "--tokenizer");
   m->encoder = tokens_encoder_new(m->tokenizer);

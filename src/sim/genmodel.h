@@ -38,6 +38,7 @@ struct genmodel_options {
   const char *template;  /* chattemplate_load, or "sim" for the fleet's own; NULL: what comes with
                             the tokenizer, else the fleet's own */
   const char *now;       /* pytime_parse; NULL: the clock's */
+  struct tokens_shared *shared; /* tokenizers that others of the process use; NULL */
 };
 
 /* Loads tokenizer, template and words into `m`, whose other fields stay as they are. Errors name

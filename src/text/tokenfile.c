@@ -43,7 +43,7 @@ int tokenfile_read(const char *path, struct buf *out, struct err *err) {
 }
 
 static int load_text(const char *path, const struct buf *text, const char *family,
-                     const struct tokens **out, struct err *err) {
+                     struct tokens_shared *shared, const struct tokens **out, struct err *err) {
   const char *end = text->data + text->len, *first = json_skip_space(text->data, end);
   bool json = first < end && *first == '{';
   if (text->len >= 3 && memcmp(text->data, "\xef\xbb\xbf", 3) == 0)
@@ -59,7 +59,7 @@ static int load_text(const char *path, const struct buf *text, const char *famil
     return err_set(err, ERR_INVALID,
                    "%s: not a tokenizer.json; when it is a tiktoken rank file, say its family (%s)",
                    path, rankfile_families());
-  return tokens_load_text(path, text->data, text->len, family, out, err);
+  return tokens_share_text(shared, path, text->data, text->len, family, out, err);
 }
 
 bool tokenfile_folder(int i, struct buf *b) {
@@ -134,8 +134,8 @@ static int not_found(const char *name, struct err *err) {
 }
 
 /* `given`: the family the caller says, or NULL; a fetched file's own is known. */
-static int load_named(const char *name, const char *given, struct err *err,
-                      const struct tokens **out) {
+static int load_named(const char *name, const char *given, struct tokens_shared *shared,
+                      struct err *err, const struct tokens **out) {
   struct buf path, text;
   const char *family = NULL;
   int rc = 0;
@@ -150,7 +150,7 @@ static int load_named(const char *name, const char *given, struct err *err,
   if (!rc)
     rc = tokenfile_read(path.data, &text, err);
   if (!rc)
-    rc = tokens_load_text(name, text.data, text.len, family, out, err);
+    rc = tokens_share_text(shared, name, text.data, text.len, family, out, err);
   buf_free(&path);
   buf_free(&text);
   return rc;
@@ -173,14 +173,16 @@ int tokens_load(const char *path, const struct tokens_load_options *options,
                 const struct tokens **out, struct err *err) {
   struct stat st;
   struct buf name, text;
+  const char *family = options ? options->family : NULL;
+  struct tokens_shared *shared = options ? options->shared : NULL;
   int rc = 0;
   *out = NULL;
   if (stat(path, &st)) {
-    if (options && options->family && strcmp(path, "bytes") == 0)
+    if (family && strcmp(path, "bytes") == 0)
       return err_set(err, ERR_INVALID, "tokenizer \"bytes\" has no family: leave out \"%.60s\"",
-                     options->family);
+                     family);
     if (errno == ENOENT && *path && !strpbrk(path, "/."))
-      return load_named(path, options ? options->family : NULL, err, out);
+      return load_named(path, family, shared, err, out);
     return failed(err, path, "open");
   }
   buf_init(&name, 1 << 16);
@@ -193,7 +195,7 @@ int tokens_load(const char *path, const struct tokens_load_options *options,
   if (!rc)
     rc = tokenfile_read(name.data, &text, err);
   if (!rc)
-    rc = load_text(name.data, &text, options ? options->family : NULL, out, err);
+    rc = load_text(name.data, &text, family, shared, out, err);
   buf_free(&name);
   buf_free(&text);
   return rc;

@@ -256,6 +256,10 @@ static void add_owner(struct tokens *base) {
   __atomic_add_fetch(&t->refs, 1, __ATOMIC_RELAXED);
 }
 
+bool tokenizer_has_owners(const struct tokens *t) {
+  return __atomic_load_n(&of(t)->refs, __ATOMIC_ACQUIRE) > 1;
+}
+
 static void drop_owner(struct tokens *base) {
   struct tokenizer *t = CONTAINER_OF(base, struct tokenizer, base);
   if (__atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL))

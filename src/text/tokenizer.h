@@ -45,6 +45,9 @@ NODISCARD int tokenizer_add(struct tokenizer *t, const char *text, size_t len,
 /* To be called once everything is in. */
 NODISCARD int tokenizer_finish(struct tokenizer *t, struct err *err);
 
+/* Whether somebody else owns it, too. */
+bool tokenizer_has_owners(const struct tokens *t);
+
 static inline const struct tokenizer *tokenizer_of(const struct tokens *t) {
   assert(t->kind == TOKENS_BPE);
   return CONTAINER_OF(t, struct tokenizer, base);

@@ -2,6 +2,7 @@
  * tokens.h. */
 #include "text/tokens.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -68,14 +69,19 @@ static const struct tokens_ops bytes_ops = {
 static const struct tokens builtin[] = {
     {.kind = TOKENS_BYTES, .ops = &bytes_ops, .name = "bytes", .vocab_size = 256}};
 
-int tokens_open(const char *name, const struct tokens **out, struct err *err) {
+int tokens_open(const char *name, const struct tokens_load_options *options,
+                const struct tokens **out, struct err *err) {
   *out = NULL;
-  for (size_t i = 0; i < ARRAY_LEN(builtin); i++)
+  for (size_t i = 0; i < ARRAY_LEN(builtin) && (!options || !options->family); i++)
     if (strcmp(name, builtin[i].name) == 0)
       *out = &builtin[i];
   if (*out)
     return 0;
-  return tokens_load(name, NULL, out, err);
+  return tokens_load(name, options, out, err);
+}
+
+static uint64_t hash_of(const char *text, size_t len, const char *family) {
+  return XXH3_64bits_withSeed(text, len, family ? XXH3_64bits(family, strlen(family)) : 0);
 }
 
 int tokens_load_text(const char *name, const char *text, size_t len, const char *family,
@@ -86,13 +92,72 @@ int tokens_load_text(const char *name, const char *text, size_t len, const char 
   if (!rc)
     rc = tokenizer_finish(t, err);
   if (!rc) {
-    t->base.hash =
-        XXH3_64bits_withSeed(text, len, family ? XXH3_64bits(family, strlen(family)) : 0);
+    t->base.hash = hash_of(text, len, family);
     *out = &t->base;
     return 0;
   }
   (void)err_prefix(err, "%s", name);
   tokens_close(&t->base);
+  return rc;
+}
+
+/* ---- loaded once ---- */
+
+struct tokens_shared {
+  pthread_mutex_t mutex;
+  const struct tokens **items;
+  size_t n, cap;
+};
+
+struct tokens_shared *tokens_shared_new(void) {
+  struct tokens_shared *s = MEM_NEW(struct tokens_shared);
+  int rc = pthread_mutex_init(&s->mutex, NULL);
+  assert(rc == 0);
+  (void)rc;
+  return s;
+}
+
+void tokens_shared_delete(struct tokens_shared *s) {
+  if (!s)
+    return;
+  for (size_t i = 0; i < s->n; i++)
+    tokens_close(s->items[i]);
+  mem_free(s->items);
+  pthread_mutex_destroy(&s->mutex);
+  mem_free(s);
+}
+
+static void drop_unused(struct tokens_shared *s) {
+  size_t kept = 0;
+  for (size_t i = 0; i < s->n; i++) {
+    if (tokenizer_has_owners(s->items[i]))
+      s->items[kept++] = s->items[i];
+    else
+      tokens_close(s->items[i]);
+  }
+  s->n = kept;
+}
+
+int tokens_share_text(struct tokens_shared *s, const char *name, const char *text, size_t len,
+                      const char *family, const struct tokens **out, struct err *err) {
+  uint64_t hash = s ? hash_of(text, len, family) : 0;
+  int rc = 0;
+  *out = NULL;
+  if (!s)
+    return tokens_load_text(name, text, len, family, out, err);
+  pthread_mutex_lock(&s->mutex);
+  for (size_t i = 0; i < s->n && !*out; i++)
+    if (s->items[i]->hash == hash && strcmp(s->items[i]->name, name) == 0)
+      *out = tokens_ref(s->items[i]);
+  if (!*out) {
+    drop_unused(s);
+    rc = tokens_load_text(name, text, len, family, out, err);
+    if (!rc) {
+      MEM_GROW(s->items, s->n, s->cap);
+      s->items[s->n++] = tokens_ref(*out);
+    }
+  }
+  pthread_mutex_unlock(&s->mutex);
   return rc;
 }
 

@@ -62,12 +62,21 @@ struct tokens {
   uint64_t hash;       /* of what it was loaded from, the family included; 0: built in */
 };
 
+/* Tokenizers of a process that are not to be loaded twice: by content, family and name. What nobody
+ * else owns any more goes when another is loaded. Any thread; who loads makes others wait. */
+struct tokens_shared;
+struct tokens_shared *tokens_shared_new(void);
+void tokens_shared_delete(struct tokens_shared *s); /* NULL is allowed */
+
 struct tokens_load_options {
   const char *family; /* of a rank file: cl100k_base, o200k_base, o200k_harmony, llama4, kimi_k2 */
+  struct tokens_shared *shared; /* NULL: loaded anew */
 };
 
-/* "bytes", or what tokens_load makes of the name or path; to be given back to tokens_close. */
-NODISCARD int tokens_open(const char *name, const struct tokens **out, struct err *err);
+/* "bytes", or what tokens_load makes of the name or path; to be given back to tokens_close. With a
+ * family only the latter. `options` may be NULL. */
+NODISCARD int tokens_open(const char *name, const struct tokens_load_options *options,
+                          const struct tokens **out, struct err *err);
 /* The tokenizer of a file, of a folder that holds a tokenizer.json, or of a name that `make deps`
  * or `make install` put in place: qwen3, o200k_base, o200k_harmony, cl100k_base. Names are looked
  * for in $PERIGEE_TOKENIZERS, else in ~/.cache/perigee/tokenizers and ../share/perigee/tokenizers
@@ -80,6 +89,10 @@ NODISCARD int tokens_load(const char *path, const struct tokens_load_options *op
 /* The same from the text of a tokenizer.json, or of a rank file of `family`. */
 NODISCARD int tokens_load_text(const char *name, const char *text, size_t len, const char *family,
                                const struct tokens **out, struct err *err);
+/* The same, unless `shared` (NULL is allowed) has it. */
+NODISCARD int tokens_share_text(struct tokens_shared *shared, const char *name, const char *text,
+                                size_t len, const char *family, const struct tokens **out,
+                                struct err *err);
 /* Whether two tokenizers have one vocabulary: loaded from the same bytes, or every id that both
  * know stands for the same bytes and neither knows many (one in a hundred) that the other does not:
  * the reserved special tokens of rank files are no difference. Walks both vocabularies unless their

@@ -114,6 +114,7 @@ def start(ctx):
 
 # ------------------------------------------------------------------------------------- long session
 
+RANKS = os.path.join(rows_render.CACHE, "tokenizers", "ranks", "o200k_base.tiktoken")
 QWEN3 = os.path.join(rows_render.CACHE, "tokenizers", "qwen3")
 
 
@@ -134,8 +135,8 @@ def long_turns(ctx, server, folder, short_body, long_body, options=(), **setting
     return [m[0] for m in mine], median([b - a for a, b in zip(short, long)]), max(m[1] for m in mine)
 
 
-def add_turns(ctx, what, runs, extra, body, ready):
-    """The turn as a whole; `ready`: the prompt's making alone, too."""
+def add_turns(ctx, what, runs, extra, body, ready, made="message, rendering, tokens, block hashes"):
+    """The turn as a whole; `ready`: the prompt's making alone, too, which is `made`."""
     def both(first, last):
         return f"{number(median([r[first] for r in runs]))} and {number(median([r[last] for r in runs]))} µs"
 
@@ -144,7 +145,7 @@ def add_turns(ctx, what, runs, extra, body, ready):
             "the longer body", note=f"last body {body / 1024:.0f} KiB, one user")
     if ready:
         ctx.add("turn200", f"{what}, until it is sent", [r["ready_200"] / r["ready_2"] for r in runs], "×", "<=", 1.5,
-                beside=f"{both('ready_2', 'ready_200')}: message, rendering, tokens, block hashes")
+                beside=f"{both('ready_2', 'ready_200')}: {made}")
         without = [(r["turn_200"] - extra) / r["turn_2"] for r in runs]
         ctx.add("turn200", f"{what}, without what wrk pays more", without, "×", "<=", 1.5)
 
@@ -178,6 +179,13 @@ def turn200(ctx):
         if not os.path.exists(os.path.join(QWEN3, "tokenizer_config.json")):
             raise Skip("token ids: the qwen3 tokenizer is not installed: make deps")
         runs = long_turns(ctx, server, folder, 5600, 620000, ("--tokenizer", "qwen3"),
-                          template=os.path.join(QWEN3, "tokenizer_config.json"))
+                          renderer=os.path.join(QWEN3, "tokenizer_config.json"))
         add_turns(ctx, "token ids (Qwen3): turn 200 against turn 2", *runs, ready=True)
+        runs = long_turns(ctx, server, folder, 5600, 620000, ("--tokenizer", "qwen3"), renderer="lua")
+        add_turns(ctx, "token ids (a renderer in Lua, Qwen3): turn 200 against turn 2", *runs, ready=True,
+                  made="message, rendering (on turns 2 to 4 the whole as well), tokens, block hashes")
+        if os.path.exists(RANKS):
+            runs = long_turns(ctx, server, folder, 5600, 620000, ("--tokenizer", "o200k_harmony", "--now", "2026-08-01"),
+                              renderer="harmony")
+            add_turns(ctx, "token ids (Harmony): turn 200 against turn 2", *runs, ready=True)
     stages(ctx)

@@ -118,7 +118,7 @@ int main(int argc, char **argv) {
             "usage: tokenize_speed FILE FAMILY|- text|worst|load WHAT SECONDS [DOC_BYTES]\n");
     return 2;
   }
-  struct tokens_load_options options = {strcmp(argv[2], "-") == 0 ? NULL : argv[2]};
+  struct tokens_load_options options = {.family = strcmp(argv[2], "-") == 0 ? NULL : argv[2]};
   const struct tokens *t;
   struct err err;
   uint64_t start = clock_thread_cpu_ns();

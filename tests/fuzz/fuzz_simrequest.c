@@ -83,7 +83,7 @@ static void try_request(enum gen_api api, const char *body, size_t len) {
   struct err err;
   struct adapters adapters = {.items = &(struct adapter){(char[]){"a"}, (char[]){"a"}, 1}, .n = 1};
   model.adapters = &adapters;
-  require(tokens_open("bytes", &model.tokenizer, &err) == 0);
+  require(tokens_open("bytes", NULL, &model.tokenizer, &err) == 0);
   if (genrequest_parse(api, body, len, &model, &r, &e)) {
     require((e.status == 400 || e.status == 404) && e.message[0]);
     require(!r.choices);
@@ -108,7 +108,7 @@ static void try_responses(const char *body, size_t len) {
   struct apierror e = {0};
   struct err err;
   struct value v;
-  require(tokens_open("bytes", &model.tokenizer, &err) == 0);
+  require(tokens_open("bytes", NULL, &model.tokenizer, &err) == 0);
   response_store_put(&store, "resp_1", value_array(), 0, "{\"output\":[]}");
   if (responses_parse(body, len, &model, &store, &r, &ask, &e)) {
     require((e.status == 400 || e.status == 404) && e.message[0] && !r.choices);

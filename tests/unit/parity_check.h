@@ -30,8 +30,8 @@ static inline int parity_start(void **state) {
   (void)state;
   struct err err = {0};
   chatmodel_make(&model, template_text);
-  check_ok(tokens_open(model.folder, &tokens, &err), &err);
-  check_ok(tokens_open("bytes", &bytes, &err), &err);
+  check_ok(tokens_open(model.folder, NULL, &tokens, &err), &err);
+  check_ok(tokens_open("bytes", NULL, &bytes, &err), &err);
   check_ok(chattemplate_load(model.folder, NULL, &chat, &err), &err);
   encoder = tokens_encoder_new(tokens);
   byte_encoder = tokens_encoder_new(bytes);

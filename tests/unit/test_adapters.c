@@ -35,7 +35,7 @@ static void test_a_request_chooses(void **state) {
   struct genrequest r;
   struct apierror e = {0};
   struct err err = {0};
-  check_ok(tokens_open("bytes", &model.tokenizer, &err), &err);
+  check_ok(tokens_open("bytes", NULL, &model.tokenizer, &err), &err);
   check_ok(adapters_add(&a, "one", &err), &err);
   static const char *const bodies[] = {"{\"prompt\":\"x\",\"model\":\"one\"}",
                                        "{\"prompt\":\"x\",\"model\":\"m\"}", "{\"prompt\":\"x\"}"};

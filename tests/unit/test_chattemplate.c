@@ -11,7 +11,7 @@ static int start(void **state) {
   (void)state;
   struct err err = {0};
   chatmodel_make(&model, chatmodel_template);
-  check_ok(tokens_open(model.folder, &tokens, &err), &err);
+  check_ok(tokens_open(model.folder, NULL, &tokens, &err), &err);
   encoder = tokens_encoder_new(tokens);
   return 0;
 }

@@ -91,7 +91,7 @@ static void test_an_event_byte_for_byte(void **state) {
   static const char body[] = "{\"messages\":[{\"role\":\"u\"}],\"max_tokens\":1,\"stream\":true}";
   struct reply_options o = {
       .form = &reply_trtllm, .model = "m", .id = "chatcmpl-9", .created_s = 1760000000};
-  check_ok(tokens_open("bytes", &model.tokenizer, &err), &err);
+  check_ok(tokens_open("bytes", NULL, &model.tokenizer, &err), &err);
   assert_int_equal(genrequest_parse(GEN_CHAT, body, sizeof body - 1, &model, &r, &e), 0);
   reply_init(&reply, &r, &o);
   events_init(&ev);

@@ -398,7 +398,7 @@ static void test_stop_strings_over_tokens(void **state) {
 
 int main(void) {
   struct err err;
-  if (tokens_open("bytes", &model.tokenizer, &err))
+  if (tokens_open("bytes", NULL, &model.tokenizer, &err))
     return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_an_answer_ends_with_the_models_end),

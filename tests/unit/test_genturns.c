@@ -258,7 +258,7 @@ static void test_when_auto_never_calls(void **state) {
 
 int main(void) {
   struct err err;
-  if (tokens_open("bytes", &model.tokenizer, &err))
+  if (tokens_open("bytes", NULL, &model.tokenizer, &err))
     return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_turns_and_their_usage), cmocka_unit_test(test_events_of_own_tools),

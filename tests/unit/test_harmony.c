@@ -159,7 +159,7 @@ static void segments(void **state) {
   }
   struct tokens_list ids = {0};
   const struct tokens *bytes;
-  check_ok(tokens_open("bytes", &bytes, &err), &err);
+  check_ok(tokens_open("bytes", NULL, &bytes, &err), &err);
   struct tokens_encoder *e = tokens_encoder_new(bytes);
   assert_int_equal(harmony_encode(&p, e, &ids, &err), ERR_INVALID);
   tokens_encoder_delete(e);

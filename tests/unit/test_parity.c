@@ -154,7 +154,7 @@ static void test_harmony(void **state) {
   const struct tokens *o200k;
   struct chattemplate *harmony;
   struct err err = {0};
-  if (tokens_open("o200k_harmony", &o200k, &err)) {
+  if (tokens_open("o200k_harmony", NULL, &o200k, &err)) {
     print_message("o200k_harmony is not there (make deps): skipped\n");
     skip();
   }

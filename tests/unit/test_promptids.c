@@ -180,7 +180,7 @@ static void test_random_changes_of_bytes(void **state) {
   (void)state;
   const struct tokens *t;
   struct err err;
-  check_ok(tokens_open("bytes", &t, &err), &err);
+  check_ok(tokens_open("bytes", NULL, &t, &err), &err);
   random_changes(t, 1, 2000, 1 << 20);
   tokens_close(t);
 }

@@ -16,7 +16,7 @@ static void test_random_steps_of_bytes(void **state) {
   (void)state;
   const struct tokens *t;
   struct err err;
-  check_ok(tokens_open("bytes", &t, &err), &err);
+  check_ok(tokens_open("bytes", NULL, &t, &err), &err);
   (void)talk_random(t, steps_seeded(3), 4000, (size_t)1 << 20);
   tokens_close(t);
 }

@@ -113,7 +113,7 @@ static void write_file(const char *path, const char *text, size_t len) {
 static void check_path(const char *path, const char *family, int code, const char *what) {
   const struct tokens *t;
   struct err err;
-  struct tokens_load_options options = {family};
+  struct tokens_load_options options = {.family = family};
   assert_int_equal(tokens_load(path, &options, &t, &err), code);
   check_has(err.text, what);
   check_has(err.text, path);
@@ -135,7 +135,7 @@ static void test_paths(void **state) {
   write_file(path, "\xef\xbb\xbf{}", 5);
   check_path(path, NULL, ERR_INVALID, "begins with a byte order mark (EF BB BF)");
   write_file(path, file.data, file.len);
-  struct tokens_load_options options = {"llama4"};
+  struct tokens_load_options options = {.family = "llama4"};
   check_ok(tokens_load(path, &options, &t, &err), &err);
   assert_string_equal(t->name, path);
   tokens_close(tokens_ref(t));
@@ -150,7 +150,7 @@ static void test_paths(void **state) {
   snprintf(json, sizeof json, "%s/tokenizer.json", folder);
   write_file(json, file.data, file.len);
   check_path(json, "llama4", ERR_INVALID, "only rank files have a family (leave out \"llama4\")");
-  check_ok(tokens_open(folder, &t, &err), &err); /* a folder; a path in place of a name */
+  check_ok(tokens_open(folder, NULL, &t, &err), &err); /* a folder; a path in place of a name */
   assert_string_equal(t->name, json);
   tokens_close(t);
   write_file(json, "{\"a\": 1, }", 10);
@@ -183,11 +183,11 @@ static void test_names(void **state) {
   small_file(&file);
   write_file(path, file.data, file.len);
   setenv("PERIGEE_TOKENIZERS", folder, 1);
-  check_ok(tokens_open("o200k_harmony", &t, &err), &err);
+  check_ok(tokens_open("o200k_harmony", NULL, &t, &err), &err);
   assert_string_equal(t->name, "o200k_harmony");
   check_encode(t, "<|start|>hell", true, 2, (const uint32_t[]){200006, 258});
   tokens_close(t);
-  assert_int_equal(tokens_open("qwen3", &t, &err), ERR_NOT_FOUND);
+  assert_int_equal(tokens_open("qwen3", NULL, &t, &err), ERR_NOT_FOUND);
   check_has(err.text, folder);
   unsetenv("PERIGEE_TOKENIZERS");
   unlink(path);

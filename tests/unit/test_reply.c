@@ -325,7 +325,7 @@ static void test_what_an_event_says(void **state) {
 
 int main(void) {
   struct err err;
-  if (tokens_open("bytes", &model.tokenizer, &err))
+  if (tokens_open("bytes", NULL, &model.tokenizer, &err))
     return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_chat_events),

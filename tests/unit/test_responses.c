@@ -252,7 +252,7 @@ static void test_arguments(void **state) {
 
 int main(void) {
   struct err err;
-  if (tokens_open("bytes", &model.tokenizer, &err))
+  if (tokens_open("bytes", NULL, &model.tokenizer, &err))
     return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_items_become_messages),

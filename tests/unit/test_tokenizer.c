@@ -42,7 +42,7 @@ static void test_golden(void **state) {
   }
   struct err err;
   const struct tokens *t;
-  struct tokens_load_options options = {m->family};
+  struct tokens_load_options options = {.family = m->family};
   check_ok(tokens_load(path, &options, &t, &err), &err);
   check_rows(m, t);
   tokens_close(t);

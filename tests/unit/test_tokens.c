@@ -1,21 +1,23 @@
 #include "tokenizer_cases.h"
 
+#include "text/tokenizer.h"
+
 static void test_open(void **state) {
   (void)state;
   struct err err;
   const struct tokens *t;
-  check_ok(tokens_open("bytes", &t, &err), &err);
+  check_ok(tokens_open("bytes", NULL, &t, &err), &err);
   assert_string_equal(t->name, "bytes");
   assert_int_equal(t->vocab_size, 256);
   tokens_close(t);
   tokens_close(NULL);
-  assert_int_equal(tokens_open("no-such-one", &t, &err), ERR_NOT_FOUND);
+  assert_int_equal(tokens_open("no-such-one", NULL, &t, &err), ERR_NOT_FOUND);
   assert_null(t);
   check_has(err.text, "\"no-such-one\"");
   check_has(err.text, "\"bytes\"");
   check_has(err.text, "share/perigee/tokenizers");
   check_has(err.text, "make deps");
-  assert_int_equal(tokens_open("./no-such-folder", &t, &err), ERR_NOT_FOUND);
+  assert_int_equal(tokens_open("./no-such-folder", NULL, &t, &err), ERR_NOT_FOUND);
   check_has(err.text, "./no-such-folder");
 }
 
@@ -23,7 +25,7 @@ static void test_encode(void **state) {
   (void)state;
   struct err err;
   const struct tokens *t;
-  check_ok(tokens_open("bytes", &t, &err), &err);
+  check_ok(tokens_open("bytes", NULL, &t, &err), &err);
   struct tokens_list list = {0};
   check_ok(tokens_encode(t, "", 0, NULL, &list, &err), &err);
   assert_int_equal(list.n, 0);
@@ -89,7 +91,7 @@ static void test_agree(void **state) {
   struct err err;
   const struct tokens *bytes, *t[5];
   cases_open(&c);
-  check_ok(tokens_open("bytes", &bytes, &err), &err);
+  check_ok(tokens_open("bytes", NULL, &bytes, &err), &err);
   t[0] = load_with(&c, "a", 1);
   t[1] = load_with(&c, "a", 1);
   t[2] = load_with(&c, "a", 4); /* some reserved ones more */
@@ -111,8 +113,53 @@ static void test_agree(void **state) {
   cases_close(&c);
 }
 
+static void cases_text(const struct cases *c, const struct value *one, struct buf *b) {
+  struct value file = cases_file(c, one);
+  buf_init(b, BUF_MAX_OWN);
+  json_write(b, &file);
+  value_free(&file);
+}
+
+/* The same file under the same name is loaded once, and gone when nobody has it. */
+static void test_sharing(void **state) {
+  (void)state;
+  struct cases c;
+  struct buf text, other;
+  const struct tokens *a, *b, *d, *e;
+  struct err err;
+  cases_open(&c);
+  cases_text(&c, cases_at(&c, 0), &text);
+  cases_text(&c, cases_at(&c, 1), &other);
+  struct tokens_shared *s = tokens_shared_new();
+  check_ok(tokens_share_text(s, "x", text.data, text.len, NULL, &a, &err), &err);
+  check_ok(tokens_share_text(s, "x", text.data, text.len, NULL, &b, &err), &err);
+  assert_ptr_equal(a, b);
+  check_ok(tokens_share_text(s, "y", text.data, text.len, NULL, &d, &err), &err);
+  assert_ptr_not_equal(a, d); /* errors say its name */
+  assert_string_equal(d->name, "y");
+  assert_int_equal(d->hash, a->hash);
+  check_ok(tokens_share_text(s, "x", other.data, other.len, NULL, &e, &err), &err);
+  assert_ptr_not_equal(a, e);
+  assert_int_equal(tokens_share_text(s, "x", "{", 1, NULL, &b, &err), ERR_INVALID);
+  check_ok(tokens_share_text(NULL, "x", text.data, text.len, NULL, &b, &err), &err);
+  assert_ptr_not_equal(a, b);
+  tokens_close(b);
+  assert_true(tokenizer_has_owners(a));
+  tokens_close(a);
+  assert_true(tokenizer_has_owners(a));
+  tokens_close(a);
+  assert_false(tokenizer_has_owners(a)); /* but `s` */
+  tokens_close(d);
+  tokens_close(e);
+  tokens_shared_delete(s);
+  tokens_shared_delete(NULL);
+  buf_free(&text);
+  buf_free(&other);
+  cases_close(&c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_open), cmocka_unit_test(test_encode),
-                                     cmocka_unit_test(test_agree)};
+                                     cmocka_unit_test(test_agree), cmocka_unit_test(test_sharing)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
