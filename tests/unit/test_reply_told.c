@@ -271,7 +271,7 @@ int main(void) {
       cmocka_unit_test(test_a_limit),
   };
   struct err err;
-  if (tokens_open("bytes", &model.tokenizer, &err))
+  if (tokens_open("bytes", NULL, &model.tokenizer, &err))
     return 1;
   int rc = cmocka_run_group_tests(tests, NULL, NULL);
   tokens_close(model.tokenizer);
