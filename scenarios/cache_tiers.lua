@@ -19,8 +19,8 @@
 -- cached_ratio is 97.4 % with each of the first three: what servers count does not tell where a hit came
 -- from, its time does (and `--verify`, which asks the fleet). A tier pays where its bytes come faster than
 -- the GPU computes them: bytes of a token / rate of the link < 1 / prefill rate. Here storage takes 16 us a
--- token and the GPU 50. An 8B model has 128 KiB a token: storage takes 131 us, an H100 computes it in 33, and a hit
--- there costs more than none (the third call).
+-- token and the GPU 50. An 8B model has 128 KiB a token: storage takes 131 us, an H100 computes it in 33, and
+-- a hit there costs more than none (the third call).
 --
 --   perigee dry cache_tiers                       the four points, in virtual time
 --   perigee run cache_tiers                       on sockets: some ten seconds

@@ -38,7 +38,7 @@ local sessions = perigee.param("sessions", 80, "sessions")
 local document = perigee.param("document", 800, "tokens of a document")
 local question = perigee.param("question", 48, "tokens of a question")
 local answer = perigee.param("answer", 8, "tokens of an answer")
-local pause = perigee.param("pause", 0.6, "seconds between the two questions, give or take half")
+local between = perigee.param("between", 0.6, "seconds between the two questions, give or take half")
 
 local POLICIES = {
   { "sticky", route.session_hash() },
@@ -55,7 +55,7 @@ local function session(vu)
     local conv = chat.new(vu, { system = text, route = policy[2], cache_salt = name .. vu.session })
     conv:user(first)
     conv:send { max_tokens = answer }
-    vu:sleep(vu.rng:uniform(0.5 * pause, 1.5 * pause))
+    vu:sleep(vu.rng:uniform(0.5 * between, 1.5 * between))
     vu:tag("second", name)
     conv:user(second)
     local reply = conv:send { max_tokens = answer }

@@ -13,7 +13,7 @@ SCENARIOS = {
     "tool_loop_branching": ["--set", "users=3", "--set", "sessions=6"],
     "capacity_sweep": ["--set", "users=3", "--set", "sessions=6", "--set", "pause=5ms"],
     "cache_eviction": ["--set", "documents=4", "--set", "order=random"],
-    "wrong_replica": ["--set", "users=3", "--set", "sessions=6", "--set", "pause=0.01"],
+    "wrong_replica": ["--set", "users=3", "--set", "sessions=6", "--set", "between=0.01"],
     "tuning_loop": ["--set", "sessions=6", "--set", "pause=5ms"],
 }
 
