@@ -219,6 +219,9 @@ static const struct endpoint {
     {"POST", "/v1/chat/completions", NULL, ANY}, /* generation.c */
     {"POST", "/v1/completions", NULL, ANY},
     {"POST", "/v1/responses", NULL, VLLM},
+    {"POST", "/generate", NULL, SGLANG},
+    {"POST", "/completion", NULL, 1 << FACE_LLAMACPP},
+    {"POST", "/completions", NULL, 1 << FACE_LLAMACPP},
     {"GET", "/v1/models", get_models, ANY},
     {"GET", "/health", get_health, ANY & ~(1u << FACE_OLLAMA)},
     {"GET", "/health_generate", get_health, SGLANG},

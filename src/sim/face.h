@@ -2,7 +2,8 @@
  *
  * A face is a way to write chat and completions (forms of reply.h), refusals, the owner of models
  * and a page of metrics; the engine behind it is the same. Source: facts/interfaces.md §9, §2.2,
- * fixtures/sse 09 to 15. Only vLLM's has /v1/responses, /v1/…/render, sleep and return_token_ids.
+ * fixtures/sse 09 to 15. Only vLLM's has /v1/responses, /v1/…/render, sleep and return_token_ids;
+ * SGLang and llama.cpp have APIs of their own too (native.h).
  * Every answer says that it is simulated where vLLM's does. */
 #ifndef SIM_FACE_H
 #define SIM_FACE_H

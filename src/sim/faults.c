@@ -313,8 +313,13 @@ const struct fault *faults_refuse(const struct faults *list) {
 static bool path_matches(const struct fault *f, const char *path) {
   if (f->path[0])
     return strcmp(f->path, path) == 0;
-  return strcmp(path, "/v1/chat/completions") == 0 || strcmp(path, "/v1/completions") == 0 ||
-         strcmp(path, "/v1/responses") == 0;
+  static const char *const paths[] = {"/v1/chat/completions", "/v1/completions",
+                                      "/v1/responses",        "/generate",
+                                      "/completion",          "/completions"};
+  for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+    if (strcmp(path, paths[i]) == 0)
+      return true;
+  return false;
 }
 
 static bool hits(const struct faults *list, size_t i, const char *path, uint64_t number) {

@@ -87,7 +87,7 @@ static bool ends_with(const struct genchoice *c, const struct tokens_list *tail)
 static bool say_words(struct genchoice *c, enum gen_api api, const struct speech *s,
                       struct speech_ask *ask) {
   struct speech_answer a;
-  bool chat = api != GEN_COMPLETION;
+  bool chat = api != GEN_COMPLETION && api != GEN_NATIVE;
   ask->header = s->header.n && (chat || ends_with(c, &s->opening));
   ask->show_header = !chat;
   speech_say(s, ask, &a);

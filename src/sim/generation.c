@@ -7,9 +7,11 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "sim/background.h"
+#include "sim/genopen.h"
 #include "sim/genstream.h"
 #include "sim/gentruth.h"
 #include "sim/genturns.h"
+#include "sim/native.h"
 #include "sim/transfer.h"
 
 static const struct {
@@ -19,6 +21,7 @@ static const struct {
     [GEN_CHAT] = {"/v1/chat/completions", "chatcmpl-", &reply_vllm},
     [GEN_COMPLETION] = {"/v1/completions", "cmpl-", &reply_vllm},
     [GEN_RESPONSES] = {"/v1/responses", "resp_", &reply_responses},
+    [GEN_NATIVE] = {NULL, "", NULL}, /* native.h */
 };
 
 /* ---- the end ---- */
@@ -198,38 +201,16 @@ void generation_abort_all(struct simhost *h) {
   }
 }
 
-size_t generation_open(const struct simhost *h) {
-  size_t n = 0;
-  for (const struct generation *x = h->open; x; x = x->next)
-    n++;
-  return n;
-}
-
-/* Adds the name to a list with commas, once. */
-static void add_name(struct buf *list, const char *name) {
-  size_t len = strlen(name);
-  for (const char *p = list->data; list->len && p; p = strchr(p, ',')) {
-    p += *p == ',';
-    if (strncmp(p, name, len) == 0 && (!p[len] || p[len] == ','))
-      return;
-  }
-  buf_printf(list, "%s%s", list->len ? "," : "", name);
-}
-
-void generation_adapters(const struct simhost *h, struct buf *running, struct buf *waiting) {
-  for (const struct generation *x = h->open; x; x = x->next)
-    for (uint32_t i = 0; x->gen.adapter && i < x->n_parts; i++)
-      if (x->parts[i].in_engine)
-        add_name(x->parts[i].seq.scheduled_ns ? running : waiting, x->gen.adapter);
-}
-
 /* ---- arrival ---- */
 
 static void refuse(struct generation *x, const struct apierror *e) {
   char head[GENERATION_HEAD_MAX];
   struct buf *b = &x->host->scratch;
   genstream_make_head(x, "application/json", head);
-  face_refusal(x->host->face, e, b);
+  if (x->gen.api == GEN_NATIVE)
+    native_refusal(x->host->face, e, b);
+  else
+    face_refusal(x->host->face, e, b);
   x->finish = "refused";
   delivery_whole(&x->delivery, face_status(x->host->face, e->status), head, b->data, b->len);
   buf_reset(b);
@@ -257,6 +238,11 @@ static uint32_t next_sample(void *user, const struct engine_request *req, uint32
   return choice->output[index];
 }
 
+static void on_progress(struct replica_seq *seq, uint64_t now_ns) {
+  struct gen_part *part = CONTAINER_OF(seq, struct gen_part, seq);
+  genstream_progress(part->owner, part, now_ns);
+}
+
 /* The request's checks are stricter than the engine's, so it cannot refuse. */
 static void add_part(struct generation *x, struct gen_part *part) {
   struct genchoice *c = &x->gen.choices[part->index];
@@ -279,6 +265,8 @@ static void add_part(struct generation *x, struct gen_part *part) {
   seq->max_tokens = c->max_tokens;
   seq->finish = strcmp(c->finish, "stop") == 0 ? METER_STOP : METER_LENGTH;
   seq->on_token = on_token;
+  if (x->gen.stream && x->gen.progress && x->reply.o.form->progress)
+    seq->on_progress = on_progress;
   seq->on_gone = on_gone;
   seq->queued_ns = loop_now(x->host->loop);
   seq->received_ns = part->index && turns ? seq->queued_ns : x->received_ns;
@@ -335,32 +323,6 @@ static void on_queue_due(struct loop_timer *t) {
   add_to_engine(CONTAINER_OF(t, struct generation, queue_timer));
 }
 
-/* What is under way against --max-num-queued-reqs and --max-num-queued-tokens. */
-static int check_room(const struct generation *x, struct apierror *e) {
-  const struct simhost_flags *f = &x->host->flags;
-  uint64_t choices = 0, tokens = 0;
-  if (!f->max_queued_reqs && !f->max_queued_tokens)
-    return 0;
-  for (const struct generation *o = x->host->open; o; o = o->next)
-    for (uint32_t i = 0; o != x && o->has_gen && i < o->gen.n_choices; i++) {
-      bool queued = !o->n_parts, in = o->n_parts > i && o->parts[i].in_engine;
-      choices += queued || in;
-      tokens += queued || (in && !o->parts[i].seq.first_ns) ? o->gen.choices[i].prompt_len : 0;
-    }
-  bool many = f->max_queued_reqs && choices + x->gen.n_choices > f->max_queued_reqs;
-  if (!many && !(f->max_queued_tokens && tokens >= f->max_queued_tokens))
-    return 0;
-  replica_count_rejection(x->host->replica, many);
-  return many ? apierror_set(e, 503, NULL,
-                             "Too many requests are queued: %llu, the limit is %u. Please retry "
-                             "later.",
-                             (unsigned long long)choices, f->max_queued_reqs)
-              : apierror_set(e, 503, NULL,
-                             "Too many prompt tokens are queued: %llu, the limit is %u. Please "
-                             "retry later.",
-                             (unsigned long long)tokens, f->max_queued_tokens);
-}
-
 static void begin_reply(struct generation *x) {
   struct simhost *h = x->host;
   const struct fault_plan *plan = &x->delivery.plan;
@@ -370,7 +332,9 @@ static void begin_reply(struct generation *x) {
   if (h->flags.force_usage)
     x->gen.include_usage = true;
   const struct reply_form *own = apis[x->gen.api].form;
-  if (x->gen.api != GEN_RESPONSES)
+  if (x->gen.api == GEN_NATIVE)
+    own = native_form(h->face);
+  else if (x->gen.api != GEN_RESPONSES)
     own = face_get(h->face)->form;
   if (h->face != FACE_VLLM) {
     char id[GENERATION_ID_MAX];
@@ -401,7 +365,8 @@ static void start(struct generation *x) {
   enum gen_api api = x->gen.api;
   int rc = api == GEN_RESPONSES
                ? responses_parse(body, len, h->model, &h->responses, &x->gen, &x->ask, &e)
-               : genrequest_parse(api, body, len, h->model, &x->gen, &e);
+           : api == GEN_NATIVE ? native_parse(h->face, body, len, h->model, &x->gen, &e)
+                               : genrequest_parse(api, body, len, h->model, &x->gen, &e);
   x->gen.api = api;
   bool probabilities = !rc && (x->gen.logprobs.output >= 0 || x->gen.logprobs.prompt >= 0);
   int taken = rc;
@@ -409,7 +374,7 @@ static void start(struct generation *x) {
     rc = apierror_set(&e, 400, "logprobs", "logprobs: this simulated %s knows no probabilities",
                       face_get(h->face)->title);
   if (!rc)
-    rc = check_room(x, &e);
+    rc = genopen_room(x, &e);
   if (rc && !taken) {
     genrequest_free(&x->gen);
     response_ask_free(&x->ask);
@@ -463,7 +428,7 @@ void generation_begin(struct simhost *h, struct httpd_request *req, enum gen_api
   struct generation *x = MEM_NEW(struct generation);
   x->host = h;
   x->gen.api = api;
-  x->path = apis[api].path;
+  x->path = api == GEN_NATIVE ? native_path(h->face) : apis[api].path;
   x->number = h->n_requests++;
   x->received_ns = httpd_received_ns(req);
   x->created_s = (uint64_t)((int64_t)x->received_ns + loop_realtime_offset(h->loop)) / NS_PER_S;

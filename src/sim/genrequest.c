@@ -260,6 +260,10 @@ static int read_n(struct genrequest *r, const struct value *body, struct apierro
   return rc;
 }
 
+static bool is_text(enum gen_api api) {
+  return api == GEN_COMPLETION || api == GEN_NATIVE;
+}
+
 static int read_options(struct genrequest *r, const struct value *body,
                         const struct genmodel *model, struct apierror *e) {
   int64_t interval = 0;
@@ -267,7 +271,7 @@ static int read_options(struct genrequest *r, const struct value *body,
   if (!rc)
     rc = read_stream(r, body, e);
   bool echo = false;
-  if (!rc && r->api == GEN_COMPLETION)
+  if (!rc && is_text(r->api))
     rc = reqfield_bool(body, "echo", &echo, e);
   if (!rc)
     rc = logprobs_read(body, r->api, r->stream, echo, model, &r->logprobs, e);
@@ -275,6 +279,11 @@ static int read_options(struct genrequest *r, const struct value *body,
     rc = reqfield_int(body, "stream_interval", 1, &interval, e);
   if (!rc)
     rc = reqfield_bool(body, "return_token_ids", &r->return_token_ids, e);
+  if (!rc)
+    rc = reqfield_bool(body, "return_progress", &r->progress, e);
+  r->ping_s = GENREQUEST_NO_PING;
+  if (!rc)
+    rc = reqfield_int(body, "sse_ping_interval", -1, &r->ping_s, e);
   if (!rc)
     rc = reqfield_string(body, "request_id", &r->request_id, e);
   if (!rc)
@@ -293,7 +302,7 @@ static int read_wanted(struct genrequest *r, const struct value *body, int64_t *
   bool alone = r->choices[0].echo != NULL; /* then 0 will do: the prompt is the answer */
   *wanted = r->api == GEN_COMPLETION ? 16 : -1;
   int rc = reqfield_int(body, "max_tokens", alone ? 0 : 1, wanted, e);
-  if (!rc && r->api != GEN_COMPLETION)
+  if (!rc && !is_text(r->api))
     rc = reqfield_int(body, "max_completion_tokens", 1, wanted, e);
   r->echo_alone = *wanted == 0;
   if (*wanted == 0)
@@ -333,10 +342,12 @@ static int settle(struct genrequest *r, uint32_t first, const struct value *body
     rc = read_wanted(r, body, &wanted, e);
   if (!rc)
     rc = genanswer_read(body, &ask, e);
-  if (!rc && r->api != GEN_COMPLETION)
+  if (!rc && !is_text(r->api))
     rc = gencall_read(body, model, &calls, e);
-  /* The completions default of 16 is no wish: it gives way to the context. */
-  bool gives_way = r->api == GEN_COMPLETION && reqfield_absent(value_get(body, "max_tokens"));
+  /* The completions default of 16 is no wish: it gives way to the context. So do the other APIs'.
+   */
+  bool gives_way = r->api == GEN_NATIVE ||
+                   (r->api == GEN_COMPLETION && reqfield_absent(value_get(body, "max_tokens")));
   for (uint32_t i = first; !rc && i < r->n_choices; i++) {
     struct genchoice *c = &r->choices[i];
     rc = set_limit(c, wanted, gives_way, model->max_model_len, e);
@@ -365,8 +376,7 @@ int genrequest_read(enum gen_api api, const struct value *body, const struct gen
   if (!rc)
     rc = read_options(out, body, model, e);
   if (!rc)
-    rc = api == GEN_COMPLETION ? read_prompts(out, body, model, e)
-                               : read_messages(out, body, model, e);
+    rc = is_text(api) ? read_prompts(out, body, model, e) : read_messages(out, body, model, e);
   if (!rc)
     rc = settle(out, 0, body, model, e);
   if (rc)

@@ -9,7 +9,8 @@
 
 #include "sim/reqfield.h"
 
-enum gen_api { GEN_CHAT, GEN_COMPLETION, GEN_RESPONSES };
+/* GEN_NATIVE: a server's own API beside OpenAI's (native.h), read as a completion. */
+enum gen_api { GEN_CHAT, GEN_COMPLETION, GEN_RESPONSES, GEN_NATIVE };
 
 /* Who runs a call: the client, or the server itself, which then asks the model again (genturns.h).
  */
@@ -24,6 +25,7 @@ struct logprobs_ask {
 
 /* Choices of one request: more are refused. */
 #define GENREQUEST_MAX_CHOICES 256
+#define GENREQUEST_NO_PING INT64_MIN
 
 struct genchoice {
   uint32_t *tokens; /* the prompt, and room for output_len more */
@@ -54,9 +56,12 @@ struct genrequest {
   struct logprobs_ask logprobs;
   bool echo_alone;          /* echo with max_tokens 0: nothing but the prompt is shown */
   uint32_t stream_interval; /* tokens per event; 0: not said, the server's */
-  char *salt;               /* NULL or not empty */
-  char *adapter;            /* LoRA; NULL: the base model */
-  char *request_id;         /* of the body; NULL when absent */
+  bool list;                /* GEN_NATIVE: the answer is a list, for several prompts or choices */
+  bool progress;            /* llama.cpp's return_progress: events while the prompt is computed */
+  int64_t ping_s;   /* llama.cpp's sse_ping_interval, s; −1: none; GENREQUEST_NO_PING: not said */
+  char *salt;       /* NULL or not empty */
+  char *adapter;    /* LoRA; NULL: the base model */
+  char *request_id; /* of the body; NULL when absent */
   /* kv_transfer_params: the prefill leg of a pair (do_remote_decode); the decode leg
    * (do_remote_prefill), which names where so many leading tokens have KV. */
   bool remote_decode, remote_prefill;

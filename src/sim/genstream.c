@@ -9,13 +9,17 @@
 #include "sim/reply_told.h"
 #include "sim/transfer.h"
 
-static uint64_t keep_alive_ns(const struct simhost *h) {
+/* llama.cpp's clients may say how long it may be silent. */
+static uint64_t keep_alive_ns(const struct generation *x) {
+  const struct simhost *h = x->host;
+  if (h->face == FACE_LLAMACPP && x->has_gen && x->gen.ping_s != GENREQUEST_NO_PING)
+    return x->gen.ping_s > 0 ? (uint64_t)x->gen.ping_s * NS_PER_S : 0;
   return h->flags.keep_alive_ns ? h->flags.keep_alive_ns : face_get(h->face)->keep_alive_ns;
 }
 
 /* From now on so much silence is too much. */
 void genstream_stay_alive(struct generation *x) {
-  uint64_t ns = keep_alive_ns(x->host);
+  uint64_t ns = keep_alive_ns(x);
   loop_timer_clear(x->host->loop, &x->alive_timer);
   if (ns && x->delivery.state == DELIVERY_OPEN)
     loop_timer_set(x->host->loop, &x->alive_timer, loop_now(x->host->loop) + ns);
@@ -75,7 +79,7 @@ struct reply_facts genstream_facts(const struct generation *x) {
 /* A dry run makes no bytes of a stream whose events hold a piece of text and no more. */
 static bool may_tell(const struct generation *x) {
   const struct genchoice *c = x->gen.choices;
-  return delivery_is_plain(&x->delivery) && !keep_alive_ns(x->host) &&
+  return delivery_is_plain(&x->delivery) && !keep_alive_ns(x) &&
          httpd_takes(x->delivery.req, c->visible, c->output_len) && reply_told_possible(&x->reply);
 }
 
@@ -160,6 +164,17 @@ bool genstream_tokens(struct generation *x, struct gen_part *part, bool last) {
     part->sent = n;
   }
   return genstream_push(x);
+}
+
+void genstream_progress(struct generation *x, const struct gen_part *part, uint64_t now_ns) {
+  const struct engine_request *r = &part->seq.engine;
+  struct reply_progress p = {.total = r->prompt_len,
+                             .cached = (uint32_t)(r->num_cached > 0 ? r->num_cached : 0),
+                             .processed =
+                                 r->num_computed < r->prompt_len ? r->num_computed : r->prompt_len,
+                             .time_ns = now_ns - part->seq.scheduled_ns};
+  x->reply.o.form->progress(&x->reply, part->index, &p, &x->host->events);
+  (void)genstream_push(x); /* an answer that ended here is found out with the next token */
 }
 
 bool genstream_end(struct generation *x) {

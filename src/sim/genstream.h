@@ -29,6 +29,8 @@ void genstream_make_head(const struct generation *x, const char *type, char *hea
 bool genstream_push(struct generation *x);
 /* The next tokens of a choice, when it is time for an event. Returns whether the answer is open. */
 bool genstream_tokens(struct generation *x, struct gen_part *part, bool last);
+/* Some of a choice's prompt was computed. */
+void genstream_progress(struct generation *x, const struct gen_part *part, uint64_t now_ns);
 /* Usage and end marker; the same. */
 bool genstream_end(struct generation *x);
 /* The whole reply. */

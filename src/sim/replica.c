@@ -23,6 +23,8 @@ struct replica {
   struct gauges after;
   struct replica_seq **batch; /* who sampled */
   size_t n_batch, cap_batch;
+  struct replica_seq **prefilling; /* who did not, and wants to know how far the prompt is */
+  size_t n_prefilling, cap_prefilling;
   struct blocklife life; /* of blocks; without `blocks`: nobody looks at them */
   struct replica_listener listener;
   bool unpublished; /* events of the step under way */
@@ -49,6 +51,7 @@ void replica_delete(struct replica *r) {
   blocklife_free(&r->life);
   meters_free(&r->meters);
   mem_free(r->batch);
+  mem_free(r->prefilling);
   mem_free(r);
 }
 
@@ -113,6 +116,15 @@ static void take_batch(struct replica *r, const struct engine_step *step) {
     seq->in_step = true;
     MEM_GROW(r->batch, r->n_batch, r->cap_batch);
     r->batch[r->n_batch++] = seq;
+  }
+  r->n_prefilling = 0;
+  for (size_t i = 0; i < step->n_scheduled; i++) {
+    struct replica_seq *seq = seq_of(step->scheduled[i].req);
+    if (seq->in_step || seq->first_ns || !seq->on_progress)
+      continue;
+    seq->in_step = true;
+    MEM_GROW(r->prefilling, r->n_prefilling, r->cap_prefilling);
+    r->prefilling[r->n_prefilling++] = seq;
   }
 }
 
@@ -249,10 +261,21 @@ void replica_end(struct replica *r, uint64_t now_ns) {
   }
   meters_output(&r->meters, now_ns, output);
   meters_observe(&r->meters, METER_ITERATION_TOKENS, (double)tokens);
+  for (size_t i = 0; i < r->n_prefilling; i++) {
+    struct replica_seq *seq = r->prefilling[i];
+    seq->in_step = false;
+    if (seq->gone)
+      seq->on_gone(seq);
+    else
+      seq->on_progress(seq, now_ns);
+  }
+  r->n_prefilling = 0;
   /* Counted first, handed out after: an on_token may abort others of this batch. */
   for (size_t i = 0; i < r->n_batch; i++) {
     struct replica_seq *seq = r->batch[i];
     seq->in_step = false;
+    if (!seq->gone && seq->on_progress && seq->engine.num_output == 1)
+      seq->on_progress(seq, now_ns);
     if (seq->gone)
       seq->on_gone(seq);
     else

@@ -19,6 +19,9 @@ struct replica_seq {
   /* One more token, at a step's end: the newest is engine.tokens[engine.num_tokens − 1]. `last`:
    * the request has left the engine. May call replica_abort for this or other requests. */
   void (*on_token)(struct replica_seq *seq, bool last, uint64_t now_ns);
+  /* At the end of a step that computed some of its prompt, before on_token; NULL. Must not abort
+   * requests. */
+  void (*on_progress)(struct replica_seq *seq, uint64_t now_ns);
   /* After replica_abort, once nothing refers to the request any more: at once, or at the end of the
    * step that is under way. The place to free it. */
   void (*on_gone)(struct replica_seq *seq);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "text/json.h"
 
@@ -74,6 +75,20 @@ void reply_say(const struct genchoice *c, uint32_t start, uint32_t end, bool ids
   bool echo = !start && c->echo_len;
   bool visible = !c->call_name && (echo || reply_has_part(c, start, end, false));
   events_say(out, end > start || echo || ids, visible);
+}
+
+void reply_put_progress(const struct reply_progress *p, struct buf *out) {
+  buf_printf(out,
+             ",\"prompt_progress\":{\"total\":%u,\"cache\":%u,\"processed\":%u,\"time_ms\":%llu}",
+             p->total, p->cached, p->processed, (unsigned long long)(p->time_ns / NS_PER_MS));
+}
+
+void reply_put_timings(const struct reply *r, const struct reply_facts *f, struct buf *out) {
+  buf_printf(out,
+             ",\"timings\":{\"cache_n\":%u,\"prompt_n\":%u,\"prompt_ms\":%.3f,\"predicted_n\":%u,"
+             "\"predicted_ms\":%.3f}",
+             f->cached, genrequest_prompt_tokens(r->request) - f->cached,
+             (double)f->prefill_ns / 1e6, f->completion, (double)f->decode_ns / 1e6);
 }
 
 uint32_t reply_reasoning_tokens(const struct genrequest *q) {

@@ -21,6 +21,12 @@ struct reply_facts {
   uint32_t first_tokens; /* tokens sampled for it */
 };
 
+/* How far a prompt is (llama.cpp). */
+struct reply_progress {
+  uint32_t total, cached, processed; /* tokens; processed: the cached ones too */
+  uint64_t time_ns;                  /* since it was scheduled */
+};
+
 /* One server's form. Functions append whole events to `out`; each may be called when it has nothing
  * to say. In this order: begin, first, tokens…, end. */
 struct reply_form {
@@ -28,6 +34,9 @@ struct reply_form {
   int kind; /* enum face_kind */
   /* The request was accepted; NULL: nothing is said then. */
   void (*begin)(struct reply *r, struct events *out);
+  /* Some of a choice's prompt was computed, and the client wants to know; NULL: it is not told. */
+  void (*progress)(struct reply *r, uint32_t choice, const struct reply_progress *p,
+                   struct events *out);
   /* The engine's first output for any choice is there; its tokens follow. NULL: nothing. */
   void (*first)(struct reply *r, const struct reply_facts *f, struct events *out);
   /* Output tokens from..to−1 of a choice; `last`: with the finish reason. from == to only when
@@ -97,6 +106,9 @@ uint32_t reply_shown(const struct genchoice *c, uint32_t n);
  * answer (with an echoed prompt in front of its first part). */
 void reply_put_part(const struct genchoice *c, uint32_t start, uint32_t end, bool thoughts,
                     struct buf *out);
+/* `,"prompt_progress":{…}` and `,"timings":{…}`, of llama.cpp. */
+void reply_put_progress(const struct reply_progress *p, struct buf *out);
+void reply_put_timings(const struct reply *r, const struct reply_facts *f, struct buf *out);
 /* Says of the event that is being made what bytes start..end of the text are: reasoning or the
  * answer (with an echoed prompt), or a call's. `ids`: it has token ids. */
 void reply_say(const struct genchoice *c, uint32_t start, uint32_t end, bool ids,

@@ -96,14 +96,6 @@ static void put_usage(const struct reply *r, const struct reply_facts *f, struct
   buf_putc(out, '}');
 }
 
-static void put_timings(const struct reply *r, const struct reply_facts *f, struct buf *out) {
-  buf_printf(out,
-             ",\"timings\":{\"cache_n\":%u,\"prompt_n\":%u,\"prompt_ms\":%.3f,\"predicted_n\":%u,"
-             "\"predicted_ms\":%.3f}",
-             f->cached, genrequest_prompt_tokens(r->request) - f->cached,
-             (double)f->prefill_ns / 1e6, f->completion, (double)f->decode_ns / 1e6);
-}
-
 /* The `usage` of an event that is not the last. */
 static void put_no_usage(const struct reply *r, struct buf *out) {
   enum face_kind k = kind_of(r);
@@ -120,9 +112,10 @@ static void put_no_usage(const struct reply *r, struct buf *out) {
 /* What a delta or a message holds: bytes start..end of the text. */
 struct piece {
   uint32_t choice, start, end;
-  bool role;   /* the first event of a server that has one */
-  bool finish; /* with the finish reason */
-  bool whole;  /* a message of a whole reply */
+  bool role;                             /* the first event of a server that has one */
+  bool finish;                           /* with the finish reason */
+  bool whole;                            /* a message of a whole reply */
+  const struct reply_progress *progress; /* NULL */
 };
 
 static void put_call(const struct genchoice *c, struct buf *out) {
@@ -268,7 +261,9 @@ static void put_event(const struct reply *r, const struct piece *p, const struct
     put_no_usage(r, out);
   }
   if (usage && !p && kind_of(r) == FACE_LLAMACPP)
-    put_timings(r, usage, out);
+    reply_put_timings(r, usage, out);
+  if (p && p->progress)
+    reply_put_progress(p->progress, out);
   buf_puts(out, p && p->role && kind_of(r) == FACE_TRTLLM ? "} " : "}");
   end_data(kind, ev);
 }
@@ -279,6 +274,13 @@ static void first(struct reply *r, const struct reply_facts *f, struct events *e
   for (uint32_t i = 0; is_chat(r) && k != FACE_TGI && k != FACE_OLLAMA && i < r->request->n_choices;
        i++)
     put_event(r, &(struct piece){.choice = i, .role = true}, NULL, TRUTH_ROLE, ev);
+}
+
+/* Each of these has the role, and so has what comes first afterwards. */
+static void progress(struct reply *r, uint32_t choice, const struct reply_progress *p,
+                     struct events *ev) {
+  put_event(r, &(struct piece){.choice = choice, .role = is_chat(r), .progress = p}, NULL,
+            TRUTH_ROLE, ev);
 }
 
 static void tokens(struct reply *r, uint32_t choice, uint32_t from, uint32_t to, bool last,
@@ -365,6 +367,13 @@ static void whole(struct reply *r, const struct reply_facts *f, struct buf *out)
 
 const struct reply_form reply_sglang = FORM(FACE_SGLANG, "sglang");
 const struct reply_form reply_tgi = FORM(FACE_TGI, "tgi");
-const struct reply_form reply_llamacpp = FORM(FACE_LLAMACPP, "llamacpp");
+const struct reply_form reply_llamacpp = {.name = "llamacpp",
+                                          .kind = FACE_LLAMACPP,
+                                          .first = first,
+                                          .progress = progress,
+                                          .tokens = tokens,
+                                          .end = end,
+                                          .error = error,
+                                          .whole = whole};
 const struct reply_form reply_trtllm = FORM(FACE_TRTLLM, "trtllm");
 const struct reply_form reply_ollama = FORM(FACE_OLLAMA, "ollama");

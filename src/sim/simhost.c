@@ -9,6 +9,7 @@
 #include "sim/background.h"
 #include "sim/endpoints.h"
 #include "sim/generation.h"
+#include "sim/native.h"
 #include "sim/transfer.h"
 
 void simhost_take(struct simhost *h, struct httpd_request *req) {
@@ -20,6 +21,8 @@ void simhost_take(struct simhost *h, struct httpd_request *req) {
     generation_begin(h, req, GEN_COMPLETION);
   else if (post && strcmp(path, "/v1/responses") == 0 && face_get(h->face)->has_responses)
     generation_begin(h, req, GEN_RESPONSES);
+  else if (post && native_has(h->face, path))
+    generation_begin(h, req, GEN_NATIVE);
   else
     endpoints_answer(h, req);
 }

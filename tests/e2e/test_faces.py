@@ -267,6 +267,88 @@ def test_cached_tokens_by_face(work):
         eq([ask(f, CHAT).json["usage"]["prompt_tokens_details"] for _ in range(2)], [None, None])
 
 
+# ---- their own APIs ----
+
+GENERATE = """data: {"text":"{a}","output_ids":[{x}],"meta_info":{"id":"mine","finish_reason":null,"prompt_tokens":2,"weight_version":\
+"default","total_retractions":0,"completion_tokens":1,"cached_tokens":0}}
+
+data: {"text":"{a}{b}","output_ids":[{x},{y}],"meta_info":{"id":"mine","finish_reason":{"type":"length","length":2},"prompt_tokens":2,\
+"weight_version":"default","total_retractions":0,"completion_tokens":2,"cached_tokens":0,"e2e_latency":{s}}}
+
+data: [DONE]
+
+"""
+
+
+def test_sglang_s_generate(work):
+    """Text and ids grow from event to event; ids as prompt, lists, stop strings, errors in its own form."""
+    params = {"max_new_tokens": 2, "ignore_eos": True}
+    with fleet(work, "--profile", "instant", "--face", "sglang") as f:
+        data = f.ask("/generate", {"text": "Hi", "sampling_params": params, "stream": True, "rid": "mine"}).data.decode()
+        whole = f.ask("/generate", {"input_ids": [72, 105], "sampling_params": params}).json
+        text, ids = whole["text"], whole["output_ids"]
+        eq(data, filled(GENERATE, a=text[0], b=text[1], x=ids[0], y=ids[1], s=re.search(r'e2e_latency":([\d.]+)', data).group(1)))
+        eq((whole["meta_info"]["prompt_tokens"], whole["meta_info"]["cached_tokens"]), (2, 0))
+        long = "a prompt of more than a block of sixteen"
+        both = [f.ask("/generate", {"text": [long, "Hi"], "sampling_params": params}).json for _ in range(2)]
+        eq([[x["meta_info"]["cached_tokens"] for x in list_] for list_ in both], [[0, 0], [32, 0]])
+        eq([x["index"] for x in both[0]], [0, 1])
+        stopped = f.ask("/generate", {"text": "Hi", "sampling_params": {"stop": text[1], "max_new_tokens": 40}}).json
+        eq((stopped["text"], stopped["meta_info"]["finish_reason"]), (text[0], {"type": "stop", "matched": text[1]}))
+        for body, message in (({}, "Either text, input_ids"), ({"text": "x", "return_logprob": True}, "return_logprob"), ({"text": 3}, "prompt")):
+            error = f.ask("/generate", body, 400).json
+            eq(list(error), ["error"])
+            eq(list(error["error"]), ["message"])
+            has(error["error"]["message"], message)
+        page = f.metrics()
+        eq(page.value("sglang:num_requests_total"), 7)
+    with fleet(work, "--profile", "instant") as f:
+        f.ask("/generate", {"text": "x"}, 404)
+        f.ask("/completion", {"prompt": "x"}, 404)
+
+
+def llama_event(f, **values):
+    return "data: " + json.dumps({"index": 0, **values}, separators=(",", ":")) + "\n\n"
+
+
+def test_llama_cpp_s_completion(work):
+    """What is new in each event, the figures in one of their own, no end marker; the prompt's progress when it is asked for."""
+    body = {"prompt": "Hi", "n_predict": 2, "ignore_eos": True}
+    with fleet(work, "--profile", "instant", "--face", "llamacpp") as f:
+        whole = f.ask("/completion", body).json
+        data = f.ask("/completion", dict(body, stream=True)).data.decode()
+        text = whole["content"]
+        eq(list(whole), ["index", "content", "tokens", "id_slot", "stop", "model", "tokens_predicted", "tokens_evaluated", "generation_settings",
+                         "prompt", "has_new_line", "truncated", "stop_type", "stopping_word", "tokens_cached", "timings"])
+        eq((whole["tokens"], whole["prompt"], whole["stop_type"], whole["tokens_cached"]), ([], "Hi", "limit", 3))
+        last = json.loads(data.split("\n\n")[-2].removeprefix("data: "))
+        eq(data, llama_event(f, content=text[0], tokens=[ord(text[0])], stop=False, id_slot=0, tokens_predicted=1, tokens_evaluated=2)
+           + llama_event(f, content=text[1], tokens=[ord(text[1])], stop=False, id_slot=0, tokens_predicted=2, tokens_evaluated=2)
+           + data[data.rindex("data: "):])
+        eq((last["content"], last["stop"], last["timings"]["predicted_n"], last["generation_settings"]["stream"]), ("", True, 2, True))
+        eq(f.ask("/completions", dict(body, return_tokens=True)).json["tokens"], [ord(c) for c in text], "the old path")
+        stopped = f.ask("/completion", {"prompt": "Hi", "stop": [text[1]]}).json
+        eq((stopped["content"], stopped["stop_type"], stopped["stopping_word"]), (text[0], "word", text[1]))
+        assert f.ask("/completion", {"prompt": "Hi", "n_predict": -1}).json["tokens_predicted"] > 16
+        eq(f.ask("/completion", {}, 400).json["error"]["type"], "invalid_request_error")
+    slow = ("--face", "llamacpp", "--set", "max_num_batched_tokens=256", "--set", "prefill_tokens_per_s=4000")
+    with fleet(work, *slow) as f:
+        prompt = "w" * 700
+        for path, more in (("/completion", {"prompt": prompt, "n_predict": 1}), (CHAT, {"messages": [{"role": "user", "content": prompt}], "max_tokens": 1})):
+            data = f.ask(path, dict(more, stream=True, return_progress=True)).data
+            told = [json.loads(t)["prompt_progress"] for _, t, _ in lines(data) if "prompt_progress" in t]
+            total = told[0]["total"]
+            eq([(p["cache"], p["processed"]) for p in told], [(0, 256), (0, 512), (0, total)])
+            assert 50 <= told[0]["time_ms"] < told[1]["time_ms"] < told[2]["time_ms"], told
+        read = parse(work, data, "chat")
+        eq((read["complete"], len(read["text"])), (True, 1))
+        first = [json.loads(t)["choices"][0]["delta"] for _, t, _ in lines(data) if "delta" in t][:4]
+        eq(first, [{"role": "assistant", "content": None}] * 4, "each progress has the role, and so has the first output")
+        eq(b"prompt_progress" in ask(f, CHAT, stream=True).data, False)
+    with fleet(work, "--profile", "fixed", "--set", "ttft=2200ms", "--set", "itl=1ms", "--face", "llamacpp") as f:
+        eq([ask(f, CHAT, stream=True, sse_ping_interval=n).data.count(b":\n\n") for n in (1, -1)], [2, 0])
+
+
 def test_tool_calls(work):
     for face in GOLDEN:
         with fleet(work, "--profile", "instant", "--face", face) as f:

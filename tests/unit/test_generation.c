@@ -1,5 +1,5 @@
 /* test_generation.c: generation requests over a socket: order of events (genstream.c), hits, times,
- * aborts, lines of the truth log (gentruth.c). */
+ * aborts, what is under way (genopen.c), lines of the truth log (gentruth.c). */
 #include "simtest.h"
 
 #define CHAT "/v1/chat/completions"
