@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "sim/actionfields.h"
+#include "sim/actionrules.h"
 #include "sim/generation.h"
 #include "sim/simfleet.h"
 
@@ -364,67 +365,27 @@ static int do_drop_events(struct doing *d, struct err *err) {
 
 /* ---- which ---- */
 
-enum who { WHO_NONE, WHO_NAMED, WHO_ALL }; /* ALL: when none is named */
-
-static const struct kind {
-  const char *name;
-  enum who who;
-  int (*fn)(struct doing *d, struct err *err);
-  const char *fields[5]; /* besides action and replica */
-} kinds[] = {
-    {"add", WHO_NONE, do_add, {"start"}},
-    {"clear_faults", WHO_ALL, do_clear_faults, {NULL}},
-    {"delay_events", WHO_ALL, do_delay_events, {"delay", "lasts"}},
-    {"drain", WHO_NAMED, do_drain, {"after", "timeout"}},
-    {"drop_events", WHO_ALL, do_drop_events, {"p", "count", "lasts"}},
-    {"fault", WHO_ALL, do_fault, {"fault", "lasts"}},
-    {"kill", WHO_NAMED, do_kill, {NULL}},
-    {"pressure", WHO_ALL, do_pressure, {"share", "blocks", "tokens", "lasts"}},
-    {"reset_cache", WHO_ALL, do_reset_cache, {"reset_running"}},
-    {"restart", WHO_NAMED, do_restart, {"down"}},
+static int (*const doers[ACTION_COUNT])(struct doing *d, struct err *err) = {
+    [ACTION_ADD] = do_add,
+    [ACTION_CLEAR_FAULTS] = do_clear_faults,
+    [ACTION_DELAY_EVENTS] = do_delay_events,
+    [ACTION_DRAIN] = do_drain,
+    [ACTION_DROP_EVENTS] = do_drop_events,
+    [ACTION_FAULT] = do_fault,
+    [ACTION_KILL] = do_kill,
+    [ACTION_PRESSURE] = do_pressure,
+    [ACTION_RESET_CACHE] = do_reset_cache,
+    [ACTION_RESTART] = do_restart,
 };
 
-const char *const *simactions_names(void) {
-  static const char *const names[] = {
-      "add",  "clear_faults", "delay_events", "drain",   "drop_events", "fault",
-      "kill", "pressure",     "reset_cache",  "restart", NULL};
-  return names;
-}
-
-/* NULL with ERR_INVALID when there is none of that name. */
-static const struct kind *find_kind(const struct value *body, struct err *err) {
-  const char *name = value_to_string(value_get(body, "action"));
-  if (!name) {
-    err_set(err, ERR_INVALID, "action: a name such as \"restart\" is required");
-    return NULL;
-  }
-  for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-    if (strcmp(kinds[i].name, name) == 0)
-      return &kinds[i];
-  const char *near = err_nearest(name, simactions_names(), ARRAY_LEN(kinds));
-  err_set(err, ERR_INVALID, "no action \"%.60s\"%s%s%s", name, near ? " (did you mean " : "",
-          near ? near : "", near ? "?)" : "");
-  return NULL;
-}
-
-static int check_fields(const struct value *body, const struct kind *k, struct err *err) {
-  const char *known[8] = {"action"};
-  size_t n = 1;
-  if (k->who != WHO_NONE)
-    known[n++] = "replica";
-  for (size_t i = 0; i < ARRAY_LEN(k->fields) && k->fields[i]; i++)
-    known[n++] = k->fields[i];
-  return actionfields_known(body, k->name, known, n, err);
-}
-
 /* The replicas that the action is for, into d->hosts. */
-static int find_hosts(struct doing *d, const struct kind *k, struct err *err) {
+static int find_hosts(struct doing *d, const struct actionrules *k, struct err *err) {
   struct simfleet *f = d->fleet;
   const struct value *v = value_get(d->body, "replica");
   bool none = !v || v->kind == VALUE_NULL;
-  if (k->who == WHO_NONE)
+  if (k->who == ACTION_FOR_NONE)
     return 0;
-  if (none && k->who == WHO_NAMED)
+  if (none && k->who == ACTION_FOR_NAMED)
     return err_set(err, ERR_INVALID, "replica: say which, as in \"r0\", or \"*\" for all");
   const char *name = value_to_string(v);
   if (!none && !name)
@@ -447,18 +408,15 @@ static int find_hosts(struct doing *d, const struct kind *k, struct err *err) {
 int simfleet_act(struct simfleet *fleet, const struct value *action, struct value *answer,
                  struct err *err) {
   struct simactions *all = fleet->actions;
-  const struct kind *k = find_kind(action, err);
+  const struct actionrules *k = actionrules_find(action, err);
   *answer = value_null();
   if (!k)
     return ERR_INVALID;
-  int rc = check_fields(action, k, err);
-  if (rc)
-    return rc;
   struct act *act = MEM_NEW(struct act);
   *act = (struct act){.id = ++all->last_id, .all = all, .next = all->acts};
   all->acts = act;
   struct doing d = {.fleet = fleet, .body = action, .act = act, .answer = answer};
-  rc = find_hosts(&d, k, err);
+  int rc = find_hosts(&d, k, err);
   *answer = value_object();
   value_set(answer, "action", value_cstring(k->name));
   value_set(answer, "id", value_int((int64_t)act->id));
@@ -466,7 +424,7 @@ int simfleet_act(struct simfleet *fleet, const struct value *action, struct valu
   for (size_t i = 0; i < d.n; i++)
     value_push(ids, value_cstring(d.hosts[i]->id));
   if (!rc)
-    rc = k->fn(&d, err);
+    rc = doers[k->id](&d, err);
   bool done = !act->parts;
   value_set(answer, "done", value_bool(done));
   if (done)

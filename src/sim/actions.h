@@ -2,21 +2,36 @@
  * faults, and what befalls its KV events.
  *
  * An action is an object {"action": name, …}; times are seconds or text with a unit ("500ms").
- * `replica` is an id ("r1"); "*" or nothing means all, where that makes sense. By name:
- *   restart       {replica, down = 2s}  its process ends (simhost_end) and is back after `down`,
- * with an empty cache; one that was killed is started kill          {replica}  its process ends,
- * and stays away until a restart add           {start = 0s}  one more replica, up after `start`: a
- * spare of simfleet_options, else one on a new port. The answer has its id and url drain {replica,
- * after = "down" | "keep", timeout}  it takes what still comes, and once nothing has been open for
- * DRAIN_IDLE_NS it ends ("down"), or stays as it is. After `timeout` (none by default) it ends with
- * what is open. That nothing new is sent to it is its clients' part pressure      {replica = "*",
- * share | blocks | tokens, lasts}  engine_fill: content of others evicts what was used longest ago.
- * With `lasts` the blocks stay in use for so long. A share is of all blocks; no more than the free
- * ones are taken reset_cache   {replica = "*", reset_running = false}  vLLM's; refused while blocks
- * are in use fault         {replica = "*", fault, lasts}  grammar: faults.h. With `lasts` it ends
- * by itself clear_faults  {replica = "*"} delay_events  {replica = "*", delay, lasts}
- * eventshaping.h; a delay of 0 ends it drop_events   {replica = "*", p = 1 | count, lasts}  the
- * same; p = 0 ends it Everything belongs to the fleet's loop and its thread. */
+ * `replica` is an id ("r1"); "*" or nothing means all, where that makes sense. The grammar is
+ * actionrules.h's. By name:
+ *
+ * - restart {replica, down = 2s}: its process ends (simhost_end) and is back after `down`, with an
+ *   empty cache; one that was killed is started.
+ *
+ * - kill {replica}: its process ends, and stays away until a restart.
+ *
+ * - add {start = 0s}: one more replica, up after `start`: a spare of simfleet_options, else one on
+ *   a new port. The answer has its id and url.
+ *
+ * - drain {replica, after = "down" | "keep", timeout}: it takes what still comes, and once nothing
+ *   has been open for DRAIN_IDLE_NS it ends ("down"), or stays as it is. After `timeout` (none by
+ *   default) it ends with what is open. That nothing new is sent to it is its clients' part.
+ *
+ * - pressure {replica = "*", share | blocks | tokens, lasts}: engine_fill: content of others evicts
+ *   what was used longest ago. With `lasts` the blocks stay in use for so long. A share is of all
+ *   blocks; no more than the free ones are taken.
+ *
+ * - reset_cache {replica = "*", reset_running = false}: vLLM's; refused while blocks are in use.
+ *
+ * - fault {replica = "*", fault, lasts}: grammar: faults.h. With `lasts` it ends by itself.
+ *
+ * - clear_faults {replica = "*"}.
+ *
+ * - delay_events {replica = "*", delay, lasts}: eventshaping.h; a delay of 0 ends it.
+ *
+ * - drop_events {replica = "*", p = 1 | count, lasts}: the same; p = 0 ends it.
+ *
+ * Everything belongs to the fleet's loop and its thread. */
 #ifndef SIM_ACTIONS_H
 #define SIM_ACTIONS_H
 
@@ -47,9 +62,6 @@ struct simactions_watch {
 /* False when action `id` has ended already (or never was): then fn is not called. */
 bool simactions_watch(struct simfleet *fleet, uint64_t id, struct simactions_watch *watch);
 void simactions_unwatch(struct simfleet *fleet, struct simactions_watch *watch);
-
-/* The names, NULL-terminated. */
-const char *const *simactions_names(void);
 
 struct simactions *simactions_new(struct simfleet *fleet);
 /* What is under way stays half done; watches are forgotten. */

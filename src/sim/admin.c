@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "sim/actionfields.h"
+#include "sim/actionrules.h"
 #include "sim/actions.h"
 #include "sim/genprompt.h"
 #include "sim/simfleet.h"
@@ -318,7 +319,7 @@ static const char *action_of(const char *path) {
   static const char prefix[] = "/admin/";
   if (strncmp(path, prefix, sizeof prefix - 1) != 0)
     return NULL;
-  const char *const *names = simactions_names();
+  const char *const *names = actionrules_names();
   for (size_t i = 0; names[i]; i++)
     if (strcmp(path + sizeof prefix - 1, names[i]) == 0)
       return names[i];
