@@ -3,6 +3,7 @@ local core = require "perigee.core"
 local request = require "perigee.request"
 local runtime = require "perigee.runtime"
 local sweep = require "perigee.sweep"
+local timeline = require "perigee.timeline"
 
 local perigee = {}
 
@@ -224,7 +225,7 @@ end
 
 local FIELDS = {
   "name", "description", "load", "session", "setup", "teardown", "expect", "metrics", "params", "route",
-  "target", "slo", "drain",
+  "target", "slo", "drain", "timeline",
 }
 
 local function expect_type(plan, field, kind)
@@ -325,6 +326,9 @@ function perigee.plan(plan)
   end
   if plan.target ~= nil then
     check_target(plan.target)
+  end
+  if plan.timeline ~= nil then
+    timeline.check(plan.timeline)
   end
   declare_params(plan.params or {})
   runtime.place(plan)

@@ -1,11 +1,12 @@
 /* luafleet.c: module perigee.fleet: the simulated fleet's own parts, for scripts and tests.
  *
  * `replay` steps the engine model (kv/engine.h) over a trace, without sockets and without a clock;
- * `profiles` are those of kv/steptime.h. */
+ * `profiles` are those of kv/steptime.h; the methods are vu_fleet.c's. */
 #include "bind/bind.h"
 #include "bind/core.h"
 #include "bind/hold.h"
 #include "bind/text.h"
+#include "bind/vu_bind.h"
 #include "kv/engine.h"
 #include "kv/steptime.h"
 
@@ -45,6 +46,7 @@ static const luaL_Reg functions[] = {
 
 int luaopen_perigee_fleet(lua_State *L) {
   luaL_newlib(L, functions);
+  vu_add_fleet_methods(L);
   bind_name_module(L, "fleet");
   return 1;
 }

@@ -17,6 +17,7 @@
 #include "bind/guard.h"
 #include "bind/hold.h"
 #include "bind/planfiles.h"
+#include "bind/plantimeline.h"
 #include "bind/rng.h"
 #include "bind/runtime.h"
 #include "bind/shared.h"
@@ -83,6 +84,7 @@ void plan_info_free(struct plan_info *p) {
     mem_free(p->axes[i].kind);
   }
   mem_free(p->axes);
+  bind_plan_timeline_free(p);
   *p = (struct plan_info){.drain_s = -1};
 }
 
@@ -426,6 +428,8 @@ int bind_plan_load(const struct plan_source *source, struct plan_info *out, stru
       rc = apply_set(out, &source->sets[i], err);
   if (!rc) {
     rc = schedule_check(&out->load, err);
+    if (!rc)
+      rc = bind_plan_timeline(s, out, err);
     if (rc)
       err_prefix(err, "%s", out->where);
   }

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "run/schedule.h"
 #include "run/state.h"
+#include "run/timeline.h"
 #include "text/value.h"
 
 /* What struct run_config.binding wants. */
@@ -44,6 +45,8 @@ struct plan_info {
   size_t n_targets;
   char **files; /* Lua files that were read, sorted; the script itself aside */
   size_t n_files;
+  struct timeline_entry *timeline; /* in the order of their times; each repetition is one */
+  size_t n_timeline;
   bool has_route, has_setup, has_teardown;
   struct plan_axis *axes; /* of perigee.sweep, in order; the rest is then of its plan */
   size_t n_axes;          /* 0: the script returned a plan */

@@ -18,7 +18,7 @@
 #define HOLD_TYPE "perigee.hold.shared"
 #define STORE_TYPE "perigee.store"
 
-static const char node_key, cache_key, store_key, strict_key; /* their addresses are keys */
+static const char node_key, cache_key, store_key, special_key; /* their addresses are keys */
 
 /* ---- read-only tables ---- */
 
@@ -74,23 +74,40 @@ static int proxy_index(lua_State *L) {
     bind_push_shared(L, found);
     return 1;
   }
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &strict_key) == LUA_TTABLE &&
-      lua_rawgetp(L, -1, s) == LUA_TSTRING)
+  int special = LUA_TNIL;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &special_key) == LUA_TTABLE)
+    special = lua_rawgetp(L, -1, s);
+  if (special == LUA_TSTRING)
     refuse_name(L, s, lua_tostring(L, -1));
+  if (special == LUA_TTABLE) {
+    lua_pushvalue(L, 2);
+    lua_rawget(L, -2);
+    return 1;
+  }
   lua_pushnil(L);
   return 1;
 }
 
-void bind_shared_strict(lua_State *L, const struct shared *s, const char *name) {
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &strict_key) != LUA_TTABLE) {
+/* By node: what is on top, which is popped. */
+static MAY_RAISE void set_special(lua_State *L, const struct shared *s) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &special_key) != LUA_TTABLE) {
     lua_pop(L, 1);
     lua_newtable(L);
     lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &strict_key);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &special_key);
   }
-  lua_pushstring(L, name);
+  lua_insert(L, -2);
   lua_rawsetp(L, -2, s);
   lua_pop(L, 1);
+}
+
+void bind_shared_strict(lua_State *L, const struct shared *s, const char *name) {
+  lua_pushstring(L, name);
+  set_special(L, s);
+}
+
+void bind_shared_methods(lua_State *L, const struct shared *s) {
+  set_special(L, s);
 }
 
 static int proxy_newindex(lua_State *L) {

@@ -24,5 +24,8 @@ MAY_RAISE int bind_shared(lua_State *L);
 /* From now on reading a key of this object that is not there raises, instead of giving nil; `name`
  * is what scripts call the object. The tree lives as long as the state. */
 MAY_RAISE void bind_shared_strict(lua_State *L, const struct shared *s, const char *name);
+/* The table on top (popped) has the methods of this object: what is asked for and is no key of its
+ * own. */
+MAY_RAISE void bind_shared_methods(lua_State *L, const struct shared *s);
 
 #endif

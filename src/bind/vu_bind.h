@@ -33,6 +33,11 @@ MAY_RAISE size_t vu_check_replica(lua_State *L, const struct vu *vu, int index, 
 /* Takes a counted pick of this replica over from the user; false when there is none. */
 bool vu_take_pick(struct vu *vu, size_t replica);
 
+/* ---- vu_fleet.c: what can be done to the fleet ---- */
+/* Pushes a table of the methods; adds them to the table on top. */
+MAY_RAISE void vu_push_fleet_methods(lua_State *L);
+MAY_RAISE void vu_add_fleet_methods(lua_State *L);
+
 /* ---- vu_result.c: pushes what a reply said, as vu:http returns it ---- */
 struct http_request;
 MAY_RAISE void vu_push_result(lua_State *L, const struct http_request *r, const char *replica_id);

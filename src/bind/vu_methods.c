@@ -1,6 +1,7 @@
 /* vu_methods.c: the virtual user's methods that need no file of their own. */
 #include <lauxlib.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -74,7 +75,9 @@ int vu_method_now(lua_State *L) {
 
 static MAY_RAISE void check_session(lua_State *L, const struct vu *vu, const char *what) {
   if (vu->root->kind != VU_SESSION)
-    bind_raise(L, "%s: setup and teardown belong to no session; record in session(vu)", what);
+    bind_raise(L,
+               "%s: setup, teardown and the timeline belong to no session; record in session(vu)",
+               what);
 }
 
 /* Raises unless the plan declares the metric. */
@@ -249,9 +252,11 @@ int vu_method_log(lua_State *L) {
   luaL_buffinit(L, &b);
   char name[32];
   schedule_session_name(vu->session, name);
-  lua_pushstring(L, vu->root->kind == VU_SESSION ? name
-                    : vu->root->kind == VU_SETUP ? "setup"
-                                                 : "teardown");
+  if (vu->root->kind == VU_TIMELINE)
+    snprintf(name, sizeof name, "timeline[%u]", vu->root->id);
+  lua_pushstring(L, vu->root->kind == VU_SETUP      ? "setup"
+                    : vu->root->kind == VU_TEARDOWN ? "teardown"
+                                                    : name);
   luaL_addvalue(&b);
   for (int i = 2; i <= n; i++) {
     luaL_addchar(&b, ' ');

@@ -72,6 +72,8 @@ static MAY_RAISE void push_fleet(lua_State *L, const struct state *s) {
     *shared_add(tree, "simulated", strlen("simulated")) =
         (struct shared){.kind = SHARED_BOOL, .u.boolean = f->simulated};
   }
+  vu_push_fleet_methods(L);
+  bind_shared_methods(L, tree);
   push_tree(L, &fleet_key, tree);
 }
 

@@ -82,12 +82,14 @@ int dryfleet_start(struct dryfleet *d, const struct simopts *wish, int64_t repli
   if (rc)
     return rc;
   drynet_set_fleet(d->net, d->fleet);
+  d->act = dryact_new(d->fleet);
   rc = add_faults(d->fleet, &wish->faults, err);
   return rc ? rc : describe(d->fleet, fleet, err);
 }
 
 int dryfleet_stop(struct dryfleet *d) {
   int rc = d->fleet ? simfleet_stop(d->fleet) : 0;
+  dryact_delete(d->act);
   drynet_delete(d->net);
   if (d->loop)
     loop_delete(d->loop);

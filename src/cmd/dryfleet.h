@@ -3,6 +3,7 @@
 #ifndef CMD_DRYFLEET_H
 #define CMD_DRYFLEET_H
 
+#include "cmd/dryact.h"
 #include "cmd/drynet.h"
 #include "cmd/simopts.h"
 #include "run/fleet.h"
@@ -11,6 +12,7 @@ struct dryfleet {
   struct loop *loop; /* NULL: not started */
   struct simfleet *fleet;
   struct drynet *net;
+  struct dryact *act;
 };
 
 /* Starts it as wished (`replicas`, unless that says how many), with the fleet's model, tokenizer

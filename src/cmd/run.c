@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "cmd/cmd.h"
 #include "cmd/patience.h"
+#include "cmd/plancheck.h"
 #include "cmd/probe.h"
 #include "cmd/runjob.h"
 #include "cmd/shipped.h"
@@ -131,7 +132,8 @@ static int read_script(struct runjob *job, struct err *err) {
   if (rc)
     return rc;
   job->plan.load.seed = (uint64_t)job->options.seed;
-  return read_expectations(job, err);
+  rc = plancheck_actions(&job->plan, err);
+  return rc ? rc : read_expectations(job, err);
 }
 
 /* Options first, then the plan's own target; neither: the built-in fleet, later. */
@@ -181,6 +183,11 @@ static int find_fleet(struct runjob *job, struct err *err) {
                    "--max-users bounds the sessions of an open load, and that of %s is closed: it "
                    "has as many as users; leave it out",
                    job->plan.where);
+  if (rc)
+    return rc;
+  own = job->fleet.n_replicas || job->fleet.gateway;
+  size_t n_sim = (size_t)(o->sim.replicas ? o->sim.replicas : RUN_SIM_REPLICAS);
+  rc = plancheck_fleet(&job->plan, &job->fleet, own ? 0 : n_sim, err);
   return rc ? rc : fleet_options_check(&job->fleet, err);
 }
 
@@ -361,6 +368,8 @@ static int execute(struct runjob *job, struct err *err) {
                               .route = job->sweep.route,
                               .load = &job->plan.load,
                               .drain_s = job->plan.drain_s,
+                              .timeline = job->plan.timeline,
+                              .n_timeline = job->plan.n_timeline,
                               .seed = (uint64_t)o->seed,
                               .workers = (uint32_t)o->workers,
                               .fleet = &job->fleet,
@@ -380,6 +389,7 @@ static int execute(struct runjob *job, struct err *err) {
   if (job->is_dry) {
     config.loop = job->dry.loop;
     config.transport = drynet_transport(job->dry.net);
+    config.fleetport = dryact_port(job->dry.act);
     config.no_kernel_stamps = true;
   }
   job->clock_offset_ns = clock_realtime_offset_ns();

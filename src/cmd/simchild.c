@@ -226,6 +226,13 @@ int simchild_start_fleet(struct simchild *child, const struct simopts *wish, int
     fleet->template = mem_strdup(template);
   if (!rc && fleet->template)
     rc = fleet_options_find_template(fleet, err);
+  const struct value *admin = value_get(&child->announce, "admin");
+  const char *url = value_to_string(value_get(admin, "url"));
+  const char *token = value_to_string(value_get(admin, "token"));
+  mem_free(fleet->admin);
+  mem_free(fleet->admin_token);
+  fleet->admin = url ? mem_strdup(url) : NULL;
+  fleet->admin_token = token ? mem_strdup(token) : NULL;
   fleet->simulated = fleet->reports_cached = true;
   return rc;
 }

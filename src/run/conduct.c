@@ -111,6 +111,7 @@ void conductor_tell_all(struct conductor *c, enum worker_order order) {
 }
 
 void conductor_cancel_all(struct conductor *c, enum sample_error as, const char *why) {
+  timeline_hold(c->run.timeline);
   for (uint32_t i = 0; i < c->n_started; i++) {
     struct worker *w = &c->run.workers[i];
     if (!c->views[i].lost && !w->orders[WORKER_CANCEL].sent) {
@@ -187,6 +188,7 @@ void conductor_start_load(struct conductor *c) {
   c->window_open_ended = end == SCHEDULE_NEVER;
   if (!c->window_open_ended)
     r->window_end_ns = r->load_start_ns + end;
+  timeline_start(c->run.timeline, c->run.load_start_ns + start);
   conductor_enter(c, start > 0 ? RUN_WARMUP : RUN_WINDOW);
   if (start > 0)
     loop_timer_set(c->run.loop, &c->phase_timer, c->run.load_start_ns + start);
@@ -268,12 +270,9 @@ static void on_exhausted(struct loop_post *post) {
     conductor_exhausted(c, v);
 }
 
-static void end_load(struct conductor *c) {
+static void after_load(void *user) {
+  struct conductor *c = user;
   struct run_result *r = c->result;
-  loop_timer_clear(c->run.loop, &c->phase_timer);
-  r->ended_ns = conductor_since_zero(c, now(c));
-  if (c->window_open_ended || ((c->interrupts || c->cut) && r->window_end_ns > r->ended_ns))
-    r->window_end_ns = r->ended_ns;
   if (c->has_teardown && c->views[0].lost) {
     snprintf(r->teardown_error, sizeof r->teardown_error,
              "not run: the worker whose task it is stopped coming back");
@@ -284,6 +283,16 @@ static void end_load(struct conductor *c) {
   } else {
     conductor_quit(c);
   }
+}
+
+static void end_load(struct conductor *c) {
+  struct run_result *r = c->result;
+  loop_timer_clear(c->run.loop, &c->phase_timer);
+  r->ended_ns = conductor_since_zero(c, now(c));
+  if (c->window_open_ended || ((c->interrupts || c->cut) && r->window_end_ns > r->ended_ns))
+    r->window_end_ns = r->ended_ns;
+  if (timeline_end(c->run.timeline, c->views[0].lost, after_load, c))
+    after_load(c);
 }
 
 void conductor_drained(struct conductor *c, struct conductor_view *v) {
@@ -377,6 +386,7 @@ static int check_config(const struct run_config *config, const struct schedule *
 
 static void sum_up(struct conductor *c) {
   struct run_result *r = c->result;
+  timeline_finish(c->run.timeline, &r->timeline);
   const struct fleet *f = c->run.config->fleet;
   r->workers = c->run.n_workers;
   r->sessions_started = __atomic_load_n(&c->run.sessions_started, __ATOMIC_RELAXED);
@@ -415,6 +425,8 @@ static void release(struct conductor *c) {
   uv_run(loop_uv(c->run.loop), UV_RUN_NOWAIT); /* the signal handles' close */
   if (c->result->n_lost)
     return;
+  timeline_delete(c->run.timeline);
+  fleetport_http_delete(c->http_port);
   coord_delete(c->coord);
   loop_set_stuck(c->run.loop, NULL, NULL);
   if (!c->config.loop)
@@ -425,6 +437,22 @@ static void release(struct conductor *c) {
   mem_free(c->views);
   mem_free((void *)c->run.reports);
   mem_free(c);
+}
+
+/* The way to the fleet's actions, if there is one, and what the plan wants of it. */
+static int make_timeline(struct conductor *c, struct err *err) {
+  const struct run_config *config = &c->config;
+  const struct fleet *f = config->fleet;
+  const struct fleetport *port = config->fleetport;
+  int rc = 0;
+  if (!port && f && f->admin)
+    rc = fleetport_http_new(c->run.loop, f->admin, f->admin_token, &c->http_port, err);
+  if (rc)
+    return err_prefix(err, "the fleet's admin port");
+  if (c->http_port)
+    port = fleetport_http_port(c->http_port);
+  c->run.timeline = timeline_new(&c->run, port, config->timeline, config->n_timeline);
+  return 0;
 }
 
 int run_start(const struct run_config *config, struct run_result *result, struct err *err) {
@@ -439,8 +467,12 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   c->run.load.seed = config->seed;
   int rc = check_config(config, &c->run.load, err);
   c->run.loop = rc ? NULL : config->loop ? config->loop : loop_new(err);
-  if (!c->run.loop) {
+  if (c->run.loop)
+    rc = make_timeline(c, err);
+  if (!c->run.loop || rc) {
     rc = rc ? rc : err->code;
+    if (c->run.loop && !config->loop)
+      loop_delete(c->run.loop);
     schedule_free(&c->run.load);
     mem_free(c);
     return rc;
@@ -481,6 +513,7 @@ int run_start(const struct run_config *config, struct run_result *result, struct
 }
 
 void run_result_free(struct run_result *r) {
+  timeline_log_free(&r->timeline);
   mem_free(r->picked);
   mem_free(r->rotation);
   *r = (struct run_result){0};

@@ -40,6 +40,7 @@ struct conductor {
   unsigned interrupts;
   struct conductor_view *views; /* one per worker */
   uint32_t n_started, n_ready, n_exhausted, n_drained, n_gone;
+  struct fleetport_http *http_port; /* of the fleet's admin port; NULL */
   bool failed;
   struct err err;
 };

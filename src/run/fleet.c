@@ -17,7 +17,7 @@ void fleet_free(struct fleet *f) {
   mem_free(f->replicas);
   char *const strings[] = {f->gateway,  f->model,       f->tenant,  f->tokenizer, f->family,
                            f->template, f->headers,     f->ca_file, f->cert_file, f->key_file,
-                           f->proxy,    f->hash_scheme, f->now};
+                           f->proxy,    f->hash_scheme, f->now,     f->admin,     f->admin_token};
   for (size_t i = 0; i < ARRAY_LEN(strings); i++)
     mem_free(strings[i]);
   tokens_close(f->tokens);

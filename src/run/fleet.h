@@ -22,7 +22,8 @@ struct fleet {
   size_t n_replicas;
   size_t n_spares; /* the last so many of them are down, and out of rotation until they are added */
   char *gateway;   /* URL, NULL = none: then requests go to replicas */
-  char *model;     /* NULL = asked of /v1/models by the command before the run */
+  char *admin, *admin_token; /* URL of a simulated fleet's admin port, and its secret; NULL */
+  char *model;               /* NULL = asked of /v1/models by the command before the run */
   char *tenant;
   char *tokenizer;     /* "bytes", a path or a name; NULL when none is known */
   char *family;        /* of a rank file; NULL */

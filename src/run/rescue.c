@@ -62,7 +62,10 @@ static void describe_stay(const struct worker *w, char *out, size_t size) {
   else if (w->watch.kind == VU_SESSION)
     snprintf(out, size, "session %" PRIu64, w->watch.session);
   else
-    snprintf(out, size, "%s", w->watch.kind == VU_SETUP ? "the setup" : "the teardown");
+    snprintf(out, size, "%s",
+             w->watch.kind == VU_SETUP      ? "the setup"
+             : w->watch.kind == VU_TIMELINE ? "a function of the timeline"
+                                            : "the teardown");
 }
 
 static void describe(const struct conductor *c, const struct worker *w, uint64_t age_ns,
@@ -142,6 +145,8 @@ static void give_up(struct conductor *c, struct worker *w, uint64_t age_ns) {
     recorder_abandon(w->recorder);
   }
   pthread_detach(w->thread);
+  if (w->index == 0)
+    timeline_lost(c->run.timeline);
   stand_in(c, w, &err);
 }
 

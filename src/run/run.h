@@ -11,6 +11,7 @@
 #include "run/fleet.h"
 #include "run/schedule.h"
 #include "run/state.h"
+#include "run/timeline.h"
 
 #define RUN_DRAIN_DEFAULT_S 60.0
 #define RUN_MAX_USERS UINT64_C(100000)
@@ -58,6 +59,10 @@ struct run_config {
   uint64_t seed;
   uint32_t workers; /* 0 = run_default_workers() */
   const struct fleet *fleet;
+  const struct timeline_entry *timeline; /* of the plan; borrowed, by the result too */
+  size_t n_timeline;
+  /* What can be done to the fleet: NULL = by fleet->admin, if it has one. */
+  const struct fleetport *fleetport;
   const char *arm;       /* NULL = null; must outlive the writer's table, as must `store` */
   struct store *store;   /* shared data, and the words that rows borrow */
   struct writer *writer; /* started; the caller stops it */
@@ -92,10 +97,11 @@ struct run_result {
   uint64_t *picked;                /* requests routed to each replica, n_picked of them; owned */
   double *rotation;                /* as many: router_rotation_share of each; owned */
   size_t n_picked;
-  char teardown_error[1024]; /* "" = none, or no teardown */
-  char stopped[1024];        /* why the load was ended before its time; "" = it was not, or by a
-                                signal */
-  bool script_is_wrong;      /* that is why: no session went well, each ended in a script error */
+  struct timeline_log timeline; /* what was done to the fleet */
+  char teardown_error[1024];    /* "" = none, or no teardown */
+  char stopped[1024];           /* why the load was ended before its time; "" = it was not, or by a
+                                   signal */
+  bool script_is_wrong; /* that is why: no session went well, each ended in a script error */
   /* Threads that did not come back from a C function were given up: their sessions are recorded as
    * incomplete, their requests in flight and what their clients counted are lost. Then nothing that
    * the config points to may be freed, and the process must end with _exit. */
@@ -124,7 +130,8 @@ struct run {
   struct loop *loop; /* of the calling thread */
   struct worker *workers;
   uint32_t n_workers;
-  struct router *router;           /* NULL without replicas */
+  struct router *router; /* NULL without replicas */
+  struct timeline *timeline;
   _Atomic bool *reports;           /* per replica and the gateway: known to report cached_tokens */
   uint64_t zero_ns, load_start_ns; /* loop clock */
   uint64_t request_run;            /* its requests' ids (requestid.h) */

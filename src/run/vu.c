@@ -12,6 +12,7 @@
 
 #define SETUP_STREAM (UINT64_C(1) << 63) /* generator streams beside the sessions' own */
 #define TEARDOWN_STREAM (SETUP_STREAM + 1)
+#define TIMELINE_STREAM (SETUP_STREAM + 2) /* and one more for each round of each entry */
 
 static const char stop_key; /* its address is the error value of a user that must stop */
 
@@ -151,12 +152,40 @@ struct making {
   struct vu *made;
 };
 
+static int after_timed(lua_State *L, int status, lua_KContext context) {
+  (void)L;
+  (void)status;
+  (void)context;
+  return 0;
+}
+
+/* (vu): an entry of the timeline, whose function gets the fleet first. */
+static MAY_RAISE int run_timed(lua_State *L) {
+  lua_settop(L, 1);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_getfield(L, 1, "fleet");
+  lua_pushvalue(L, 1);
+  lua_callk(L, 2, 0, 0, after_timed);
+  return after_timed(L, LUA_OK, 0);
+}
+
+/* The function of entry `number` of the plan's timeline, from 1; the plan is on top. */
+static MAY_RAISE void push_timed(lua_State *L, uint32_t number) {
+  lua_getfield(L, -1, "timeline");
+  lua_rawgeti(L, -1, (lua_Integer)number);
+  lua_getfield(L, -1, "run");
+  lua_pushcclosure(L, run_timed, 1);
+}
+
 static MAY_RAISE int make_root(lua_State *L) {
   static const char *const fields[] = {
       [VU_SESSION] = "session", [VU_SETUP] = "setup", [VU_TEARDOWN] = "teardown"};
   struct making *m = lua_touserdata(L, 1);
   state_push_plan(L);
-  lua_getfield(L, -1, fields[m->start->kind]);
+  if (m->start->kind == VU_TIMELINE)
+    push_timed(L, m->start->id);
+  else
+    lua_getfield(L, -1, fields[m->start->kind]);
   lua_State *co;
   struct vu_handle *h = push_handle(L, &co); /* plan, function, handle */
   if (!lua_checkstack(co, LUA_MINSTACK))
@@ -165,6 +194,21 @@ static MAY_RAISE int make_root(lua_State *L) {
   lua_xmove(L, co, 2);
   m->made = attach(m->state, h, co, 2);
   return 0;
+}
+
+static uint64_t stream_of(const struct vu_start *start) {
+  switch (start->kind) {
+  case VU_SETUP:
+    return SETUP_STREAM;
+  case VU_TEARDOWN:
+    return TEARDOWN_STREAM;
+  case VU_TIMELINE:
+    return TIMELINE_STREAM + ((uint64_t)start->id << 32 | start->round);
+  case VU_SESSION:
+  case VU_CHILD:
+    break;
+  }
+  return start->session;
 }
 
 int vu_new(struct state *s, const struct vu_start *start, struct vu **out, struct err *err) {
@@ -181,10 +225,7 @@ int vu_new(struct state *s, const struct vu_start *start, struct vu **out, struc
   vu->sched_ns = vu->due_ns = start->sched_ns;
   vu->ended = start->ended;
   vu->owner = start->owner;
-  uint64_t stream = start->kind == VU_SESSION ? start->session
-                    : start->kind == VU_SETUP ? SETUP_STREAM
-                                              : TEARDOWN_STREAM;
-  rng_init(&vu->rng, start->seed, stream);
+  rng_init(&vu->rng, start->seed, stream_of(start));
   loop_ready(loop_of(vu), &vu->task);
   return 0;
 }

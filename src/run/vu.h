@@ -18,7 +18,7 @@
 #define VU_TASK_TYPE "perigee.task"       /* metatable of a task: struct vu_task */
 #define VU_FAILURE_TYPE "perigee.failure" /* an expected failure: {class =, detail =} */
 
-enum vu_kind { VU_SESSION, VU_SETUP, VU_TEARDOWN, VU_CHILD };
+enum vu_kind { VU_SESSION, VU_SETUP, VU_TEARDOWN, VU_TIMELINE, VU_CHILD };
 enum vu_phase { VU_READY, VU_RUNNING, VU_WAITING, VU_JOINING };
 
 /* A child of a child of …: ending a family goes down the C stack, and no agent is so deep. */
@@ -117,9 +117,10 @@ struct vu {
 #define VU_USER_VALUES 4 /* of its userdata; see vu.c */
 
 struct vu_start {
-  enum vu_kind kind; /* VU_SESSION, VU_SETUP, VU_TEARDOWN */
+  enum vu_kind kind; /* VU_SESSION, VU_SETUP, VU_TEARDOWN, VU_TIMELINE */
   uint64_t session;
-  uint32_t id;
+  uint32_t id;    /* VU_TIMELINE: the number of the plan's entry, from 1 */
+  uint32_t round; /* VU_TIMELINE: of one that is repeated */
   bool measured;
   uint64_t seed;
   uint64_t sched_ns; /* loop clock */

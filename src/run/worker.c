@@ -211,6 +211,61 @@ void worker_pick_done(struct worker *w, size_t replica) {
     router_done(w->run->router, replica);
 }
 
+/* ---- functions of the timeline ---- */
+
+static void on_timed_back(struct loop_post *post) { /* the run's thread */
+  struct worker_timed *timed = CONTAINER_OF(post, struct worker_timed, post);
+  timed->ended(timed);
+}
+
+static void send_back(struct worker_timed *timed) {
+  timed->post.run = on_timed_back;
+  loop_post(timed->worker->run->loop, &timed->post);
+}
+
+static void timed_ended(struct vu *vu) {
+  struct worker_timed *timed = vu->owner;
+  struct worker_timed **at = &timed->worker->timed;
+  while (*at != timed)
+    at = &(*at)->next;
+  *at = timed->next;
+  vu_outcome_set(&timed->outcome, vu->outcome.error, vu->outcome.detail);
+  send_back(timed);
+}
+
+static void on_timed(struct loop_post *post) {
+  struct worker_timed *timed = CONTAINER_OF(post, struct worker_timed, post);
+  struct worker *w = timed->worker;
+  const struct vu_start start = {.kind = VU_TIMELINE,
+                                 .id = timed->entry,
+                                 .round = timed->round,
+                                 .seed = w->run->config->seed,
+                                 .sched_ns = loop_now(w->loop),
+                                 .ended = timed_ended,
+                                 .owner = timed};
+  struct err err;
+  if (vu_new(w->states[0], &start, &timed->vu, &err)) {
+    vu_outcome_set(&timed->outcome, SAMPLE_SCRIPT, err.text);
+    send_back(timed);
+    return;
+  }
+  timed->next = w->timed;
+  w->timed = timed;
+}
+
+void worker_run_timed(struct worker *w, struct worker_timed *timed) {
+  timed->worker = w;
+  timed->post.run = on_timed;
+  loop_post(w->loop, &timed->post);
+}
+
+static void end_timed(struct worker *w, enum sample_error as, const char *why) {
+  for (struct worker_timed *timed = w->timed, *next; timed; timed = next) {
+    next = timed->next;
+    vu_cancel(timed->vu, as, why);
+  }
+}
+
 /* ---- orders ---- */
 
 static void start_load(struct worker *w) {
@@ -230,6 +285,7 @@ static void cancel_all(struct worker *w) {
   worker_set_probing(w, false); /* ending many sessions at once is no measure of anything */
   if (w->special)
     vu_cancel(w->special, w->cancel_as, w->cancel_why);
+  end_timed(w, w->cancel_as, w->cancel_why);
   sessions_cancel(w, w->cancel_as, w->cancel_why);
 }
 
@@ -267,6 +323,9 @@ static void on_order(struct loop_post *post) {
     break;
   case WORKER_CANCEL:
     cancel_all(w);
+    break;
+  case WORKER_END_TIMED:
+    end_timed(w, SAMPLE_CANCELLED, "the load has ended");
     break;
   case WORKER_TEARDOWN:
     start_special(w, VU_TEARDOWN);

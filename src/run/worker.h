@@ -23,6 +23,7 @@ enum worker_order {
   WORKER_SETUP,
   WORKER_START,
   WORKER_CANCEL,
+  WORKER_END_TIMED, /* functions of the timeline that still run */
   WORKER_TEARDOWN,
   WORKER_ABORT,
   WORKER_QUIT,
@@ -57,6 +58,19 @@ struct worker_slot {
   bool has_more; /* closed load: another session follows the one that runs */
 };
 
+/* A function of the plan's timeline on its way. The run's thread has it until worker_run_timed, and
+ * again from `ended` on. */
+struct worker_timed {
+  uint32_t entry, round;                     /* struct timeline_entry: number, round */
+  void (*ended)(struct worker_timed *timed); /* on the run's thread; outcome is its to free */
+  struct vu_outcome outcome;
+  /* The worker's. */
+  struct loop_post post;
+  struct worker *worker;
+  struct vu *vu;
+  struct worker_timed *next;
+};
+
 struct worker {
   struct run *run;
   uint32_t index;
@@ -82,11 +96,12 @@ struct worker {
   struct schedule_session arrival; /* the next one of ours */
   bool has_arrival;
   struct worker_slot *slots;
-  uint64_t n_live;      /* sessions that run */
-  uint64_t n_unstarted; /* slots whose timer is armed */
-  uint64_t n_more;      /* slots with has_more */
-  uint64_t n_ids;       /* of requests, so far (requestid.h) */
-  struct vu *special;   /* setup or teardown while it runs */
+  uint64_t n_live;            /* sessions that run */
+  uint64_t n_unstarted;       /* slots whose timer is armed */
+  uint64_t n_more;            /* slots with has_more */
+  uint64_t n_ids;             /* of requests, so far (requestid.h) */
+  struct vu *special;         /* setup or teardown while it runs */
+  struct worker_timed *timed; /* functions of the timeline that run */
   /* accuracy */
   struct loop_chore flush;
   struct loop_timer window_timer;
@@ -111,6 +126,8 @@ NODISCARD int worker_start(struct worker *w, struct run *run, uint32_t index, st
 void worker_join(struct worker *w);
 /* From the run's thread. */
 void worker_tell(struct worker *w, enum worker_order order);
+/* From the run's thread: begins a function of the timeline. */
+void worker_run_timed(struct worker *w, struct worker_timed *timed);
 
 /* ---- for sessions.c ---- */
 void worker_send_event(struct worker *w, enum worker_event event);

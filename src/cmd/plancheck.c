@@ -1,0 +1,90 @@
+/* plancheck.c: see plancheck.h. */
+#include "cmd/plancheck.h"
+
+#include <string.h>
+
+#include "sim/actionrules.h"
+#include "sim/simfleet.h"
+
+static bool is_action(const struct timeline_entry *e) {
+  return e->action.kind == VALUE_OBJECT;
+}
+
+static int prefix(const struct plan_info *plan, const struct timeline_entry *e, struct err *err) {
+  return err_prefix(err, "%s: plan: timeline[%u]", plan->where, e->number);
+}
+
+int plancheck_actions(const struct plan_info *plan, struct err *err) {
+  for (size_t i = 0; i < plan->n_timeline; i++) {
+    const struct timeline_entry *e = &plan->timeline[i];
+    if (is_action(e) && actionrules_check(&e->action, err))
+      return prefix(plan, e, err);
+  }
+  return 0;
+}
+
+static bool adds(const struct timeline_entry *e) {
+  const char *name = value_to_string(value_get(&e->action, "action"));
+  return name && strcmp(name, "add") == 0;
+}
+
+size_t plancheck_added(const struct plan_info *plan) {
+  size_t n = 0;
+  for (size_t i = 0; i < plan->n_timeline; i++)
+    n += adds(&plan->timeline[i]);
+  return n;
+}
+
+/* Of the built-in fleet: r0 to the last one, those added before included. */
+static bool is_built_in(const char *replica, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (simfleet_names(replica, i))
+      return true;
+  return false;
+}
+
+static bool is_known(const struct fleet *fleet, const char *replica) {
+  for (size_t i = 0; i < fleet->n_replicas; i++)
+    if (strcmp(fleet->replicas[i].id, replica) == 0)
+      return true;
+  return false;
+}
+
+static int check_replica(const struct timeline_entry *e, const struct fleet *fleet, size_t built_in,
+                         struct err *err) {
+  const char *replica = value_to_string(value_get(&e->action, "replica"));
+  if (!replica || strcmp(replica, "*") == 0)
+    return 0;
+  if (built_in && !is_built_in(replica, built_in))
+    return err_set(
+        err, ERR_NOT_FOUND,
+        "replica: there is no \"%.60s\"; the built-in fleet then has r0 to r%zu (--sim N "
+        "starts more)",
+        replica, built_in - 1);
+  if (!built_in && fleet->n_replicas && !is_known(fleet, replica))
+    return err_set(err, ERR_NOT_FOUND, "replica: there is no \"%.60s\" among the fleet's %zu",
+                   replica, fleet->n_replicas);
+  return 0;
+}
+
+int plancheck_fleet(const struct plan_info *plan, const struct fleet *fleet, size_t built_in,
+                    struct err *err) {
+  for (size_t i = 0; i < plan->n_timeline; i++) {
+    const struct timeline_entry *e = &plan->timeline[i];
+    if (!is_action(e))
+      continue;
+    if (!built_in && !fleet->admin) {
+      err_set(
+          err, ERR_INVALID,
+          "%s is for the built-in fleet, or for a `perigee sim` whose admin port the fleet file "
+          "names as admin = {url =, token =}; these servers have none: leave them out (--sim N "
+          "takes the built-in fleet), or the entry",
+          value_to_string(value_get(&e->action, "action")));
+      return prefix(plan, e, err);
+    }
+    if (check_replica(e, fleet, built_in, err))
+      return prefix(plan, e, err);
+    built_in += built_in && adds(e);
+  }
+  return 0;
+}
