@@ -49,7 +49,9 @@ static struct value build_summary(struct runjob *job) {
       .simulated = job->fleet.simulated,
       .write_error = job->run_error[0] ? job->run_error : NULL,
       .script_error = job->result.script_is_wrong ? job->result.stopped : NULL};
+  runtimeline_check(job, &options.checks);
   struct value summary = summary_build(table, &options);
+  runtimeline_add(job, &summary);
   runverify_add(job, &summary);
   return summary;
 }

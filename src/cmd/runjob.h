@@ -107,6 +107,12 @@ void runverify_add(const struct runjob *job, struct value *summary);
 /* Frees, and takes away what a run that never began would leave. */
 void runverify_forget(struct runjob *job);
 
+/* ---- runtimeline.c ---- */
+/* Adds `timeline` and `timeline_left_out`. */
+void runtimeline_add(const struct runjob *job, struct value *summary);
+/* How the plan's actions ended, for the check of that name. */
+void runtimeline_check(const struct runjob *job, struct checks_input *in);
+
 /* ---- runend.c ---- */
 /* Summary, expectations, outcome, files, what is printed. Returns the exit status. */
 int runend_finish(struct runjob *job);

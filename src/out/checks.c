@@ -73,6 +73,10 @@ static const struct {
          "good replies whose token counts are others in the fleet's own log, or that are not in it "
          "(--verify)",
          UNITS_NONE, 0},
+    [CHECK_TIMELINE] = {"timeline", "actions",
+                        "actions of the plan's timeline that failed, or that the load's end "
+                        "overtook",
+                        UNITS_NONE, 0},
     [CHECK_LOST_WORKERS] = {"lost_workers", "workers",
                             "threads that were given up inside a script, with their requests",
                             UNITS_NONE, 0},
@@ -538,6 +542,19 @@ static void check_truth(const struct checks_truth *truth, struct check out[CHECK
       100 * truth->percentile, (unsigned long long)truth->n, longest);
 }
 
+/* A signal may end a run before all of it was done; that is said elsewhere. */
+static void check_timeline(const struct checks_input *in, struct check *c) {
+  uint64_t late = in->interrupted ? 0 : in->timeline_not_begun;
+  if (!in->timeline) {
+    snprintf(c->note, sizeof c->note, "the plan has no timeline");
+    return;
+  }
+  set(c, (double)(in->timeline_failed + late));
+  snprintf(c->note, sizeof c->note, "%llu planned: %llu failed, %llu not begun",
+           (unsigned long long)in->timeline, (unsigned long long)in->timeline_failed,
+           (unsigned long long)in->timeline_not_begun);
+}
+
 void checks_run(const struct table *t, const struct checks_input *in,
                 struct check out[CHECK_COUNT]) {
   for (int i = 0; i < CHECK_COUNT; i++)
@@ -559,6 +576,7 @@ void checks_run(const struct table *t, const struct checks_input *in,
   else
     set(&out[CHECK_CLOCK_STEP], fabs((double)in->clock_step_ns) / 1e9);
   check_truth(in->truth, out);
+  check_timeline(in, &out[CHECK_TIMELINE]);
   set(&out[CHECK_DESCRIPTORS], (double)in->descriptor_hits);
   set(&out[CHECK_LOST_WORKERS], in->lost_workers);
   if (in->lost_workers)

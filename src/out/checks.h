@@ -32,6 +32,7 @@ enum check_id {
   CHECK_IDLE_REPLICA,        /* idle_replica: replicas of the run that got no request */
   CHECK_SESSIONS,            /* sessions: measured ones that ended, where expectations need them */
   CHECK_GROUND_TRUTH,        /* ground_truth: requests that the fleet's own log has otherwise */
+  CHECK_TIMELINE,            /* timeline: actions of the plan that were not done */
   CHECK_LOST_WORKERS,        /* lost_workers: threads that did not come back from a script */
   CHECK_COUNT
 };
@@ -75,12 +76,13 @@ struct checks_input {
   bool interrupted;                 /* by a signal, which cut off what was going on */
   uint32_t lost_workers;            /* given up; with the sessions that ran on them */
   uint64_t lost_sessions;
+  uint64_t timeline, timeline_failed, timeline_not_begun; /* actions of the plan */
 };
 
 struct check {
   const char *name, *meaning;
   const char *unit; /* "s", "ratio", "tokens", "times", "replicas", "servers", "sessions",
-                       "workers" */
+                       "actions", "workers" */
   enum units_kind kind;
   double figure; /* NAN: not measured, which is said in `note` and breaks nothing */
   double limit;  /* the figure may reach it */
