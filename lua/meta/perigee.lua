@@ -47,6 +47,33 @@
 ---@field version string of this perigee, "1.2.3"
 local perigee = {}
 
+--- Something that is done to the simulated fleet while the load runs: `action`, one of the methods of `perigee.fleet`,
+--- with its fields beside it, or `run`, a function that waits as it likes. Times count from the start of the measured
+--- window, as the load's `duration` does: a longer warm-up moves nothing. The report compares what requests were like
+--- before, during and after; an action that fails, or that the load's end overtakes, makes the run not valid (check
+--- `timeline`).
+---@class perigee.TimelineEntry
+---@field at perigee.Quantity when; before the load's `duration`
+---@field action? "restart"|"kill"|"add"|"drain"|"pressure"|"reset_cache"|"fault"|"clear_faults"|"delay_events"|"drop_events"
+---@field run? fun(fleet: perigee.Fleet, vu: perigee.Vu) instead of an action; ends with the load
+---@field every? perigee.Quantity again and again so far apart, until the load's end
+---@field times? integer so often in all, with `every`
+---@field window? perigee.Quantity how long before and after are; default 10 s, or as long as the action when that is longer
+---@field replica? string id of the replica, or `"*"`
+---@field down? perigee.Quantity restart
+---@field start? perigee.Quantity add
+---@field after? "down"|"keep" drain
+---@field timeout? perigee.Quantity drain
+---@field share? number|string pressure
+---@field blocks? integer pressure
+---@field tokens? integer pressure
+---@field lasts? perigee.Quantity pressure, fault, delay_events, drop_events
+---@field reset_running? boolean reset_cache
+---@field fault? string fault
+---@field delay? perigee.Quantity delay_events
+---@field p? number|string drop_events
+---@field count? integer drop_events
+
 ---@class perigee.PlanOptions
 ---@field load perigee.Load who arrives: `perigee.open`, `closed` or `ramp`
 ---@field session fun(vu: perigee.Vu) one user's story, told top to bottom
@@ -60,6 +87,7 @@ local perigee = {}
 ---@field route? perigee.Policy where requests go; default: the gateway, the only replica, or `route.session_hash`
 ---@field target? string|string[] URL or URLs of the servers, when the command line names none
 ---@field slo? table<string, string> upper bounds per request that make it count as goodput: metric = bound, as in `{ ttft = "400ms" }`; of ttft, ttft_sched, ttft_sent, first_visible, tpot, e2e
+---@field timeline? perigee.TimelineEntry[] what is done to the simulated fleet, and when
 ---@field drain? perigee.Quantity how long sessions may finish after the window; default 60 s
 
 --- Checks a plan and returns it, so that a script can end with `return perigee.plan { … }`.

@@ -9,6 +9,7 @@
 -- shows the rows marked bad and counts the others, with the sentence `aside`.
 local parity = require "perigee.parity"
 local servers = require "perigee.report_replicas"
+local timeline = require "perigee.report_timeline"
 local verify = require "perigee.report_verify"
 local words = require "perigee.report_text"
 
@@ -442,8 +443,8 @@ end
 --- Every table that has a row, in the order of the report.
 function tables.sections(summary, run)
   local list = {}
-  for _, make in ipairs { expectations, verify.ledger, headline, servers.failures, turns, tags, own_by_tag,
-    servers.replicas, script_checks, parity.section, verify.accuracy, validity } do
+  for _, make in ipairs { expectations, verify.ledger, headline, servers.failures, timeline.section, turns,
+    tags, own_by_tag, servers.replicas, script_checks, parity.section, verify.accuracy, validity } do
     local section = make(summary, object(run))
     if #section.rows > 0 then
       list[#list + 1] = section

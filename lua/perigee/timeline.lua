@@ -25,8 +25,8 @@ end
 
 local function check_function(entry, where)
   if type(entry.run) ~= "function" then
-    core.raise(("%s: run must be a function, as in run = function(fleet, vu) fleet:restart(\"r1\") end, got %s")
-      :format(where, type(entry.run)))
+    core.raise(("%s: run must be a function, as in run = function(fleet, vu) fleet:restart(\"r1\") end, "
+      .. "got %s"):format(where, type(entry.run)))
   end
   if entry.action ~= nil then
     core.raise(where .. ": give either action or run")
@@ -60,7 +60,8 @@ local function check_entry(entry, where)
     check_action(entry, where)
   end
   if entry.at == nil then
-    core.raise(where .. ": at is missing: when, counted from the start of the measured window, as in at = \"30s\"")
+    core.raise(where .. ": at is missing: when, counted from the start of the measured window, as in "
+      .. "at = \"30s\"")
   end
   time(entry, "at", where)
   time(entry, "every", where, 0)

@@ -269,10 +269,28 @@ static int take_blocks(const struct value *file, struct fleet *f, struct err *er
   return 0;
 }
 
+/* {url =, token =}, as `perigee sim` announces it. */
+static int take_admin(const struct value *admin, struct fleet *f, struct err *err) {
+  static const char *const known[] = {"url", "token"};
+  if (admin->kind != VALUE_OBJECT)
+    return err_set(err, ERR_INVALID,
+                   "admin must be {url =, token =}, as `perigee sim --announce` says it");
+  int rc = check_fields(admin, known, ARRAY_LEN(known), err);
+  if (!rc)
+    rc = take_text(admin, "url", &f->admin, err);
+  if (!rc)
+    rc = take_text(admin, "token", &f->admin_token, err);
+  if (!rc && !f->admin)
+    rc = err_set(err, ERR_INVALID, "url is missing, as in url = \"http://127.0.0.1:9000\"");
+  if (rc)
+    return err_prefix(err, "admin");
+  return check_url("admin.url", f->admin, err);
+}
+
 static int take_file(const struct value *file, struct fleet *f, struct err *err) {
-  static const char *const known[] = {"replicas", "gateway", "model",       "tokenizer",
-                                      "family",   "tenant",  "template",    "now",
-                                      "headers",  "tls",     "hash_scheme", "block_size"};
+  static const char *const known[] = {"replicas",    "gateway",    "model", "tokenizer", "family",
+                                      "tenant",      "template",   "now",   "headers",   "tls",
+                                      "hash_scheme", "block_size", "admin"};
   if (value_get(file, "lookup"))
     return err_set(err, ERR_UNSUPPORTED,
                    "lookup: routing by LookupRoute comes with a later version; leave it out");
@@ -304,6 +322,8 @@ static int take_file(const struct value *file, struct fleet *f, struct err *err)
     rc = take_headers(v, f, err);
   if (!rc && (v = value_get(file, "tls")))
     rc = take_tls(v, f, err);
+  if (!rc && (v = value_get(file, "admin")))
+    rc = take_admin(v, f, err);
   return rc;
 }
 

@@ -1,4 +1,4 @@
-/* test_checks.c: each check's figure, and what breaks it. */
+/* test_checks.c: each check's figure, and what breaks it (checks.c, checks_value.c). */
 #include "check.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static void nothing_measured_breaks_nothing(void **state) {
   checks_run(t, &in, c);
   assert_true(checks_valid(c));
   for (int i = 0; i < CHECK_COUNT; i++)
-    if (i != CHECK_DESCRIPTORS && i != CHECK_LOST_WORKERS) {
+    if (i != CHECK_DESCRIPTORS && i != CHECK_LOST_WORKERS && i != CHECK_TIMELINE) {
       assert_true(isnan(c[i].figure));
       check_has(c[i].note, "not measured");
     }
@@ -48,6 +48,32 @@ static void nothing_measured_breaks_nothing(void **state) {
   check_near(value_get(first, "limit")->u.number, 0.005, 0.0);
   assert_true(value_get(first, "ok")->u.boolean);
   value_free(&v);
+  table_free(t);
+}
+
+static void a_timeline_is_to_be_done(void **state) {
+  (void)state;
+  struct table *t = table_new(0);
+  table_finish(t);
+  struct checks_input in = plain();
+  struct check c[CHECK_COUNT];
+  checks_run(t, &in, c);
+  assert_string_equal(c[CHECK_TIMELINE].note, "the plan has no timeline");
+  assert_true(isnan(c[CHECK_TIMELINE].figure) && c[CHECK_TIMELINE].ok);
+  in.timeline = 5;
+  checks_run(t, &in, c);
+  check_near(c[CHECK_TIMELINE].figure, 0, 0.0);
+  assert_true(c[CHECK_TIMELINE].ok);
+  in.timeline_failed = 1;
+  in.timeline_not_begun = 2;
+  checks_run(t, &in, c);
+  check_near(c[CHECK_TIMELINE].figure, 3, 0.0);
+  assert_false(c[CHECK_TIMELINE].ok);
+  assert_string_equal(c[CHECK_TIMELINE].note, "5 planned: 1 failed, 2 not begun");
+  in.interrupted = true; /* which is said already */
+  in.timeline_failed = 0;
+  checks_run(t, &in, c);
+  assert_true(c[CHECK_TIMELINE].ok);
   table_free(t);
 }
 
@@ -606,6 +632,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(defaults_are_designs),
       cmocka_unit_test(nothing_measured_breaks_nothing),
+      cmocka_unit_test(a_timeline_is_to_be_done),
       cmocka_unit_test(the_clients_own_lateness),
       cmocka_unit_test(what_the_replies_say),
       cmocka_unit_test(answers_beside_their_text),

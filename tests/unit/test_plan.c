@@ -1,5 +1,5 @@
 /* test_plan.c: plans read from scripts, and every way in which they can be wrong (plan.c,
- * runtime.c, open.c, lua/perigee/init.lua). */
+ * plantimeline.c, runtime.c, open.c, lua/perigee/init.lua). */
 #include "check.h"
 
 #include "run_peer.h"
@@ -435,6 +435,64 @@ static void figures_of_a_load_are_set(void **state) {
   assert_int_equal(bind_plan_set_load(&info.load, &set, &err), ERR_NOT_FOUND);
 }
 
+#define TIMELINE(load, list)                                                                       \
+  HEAD "return perigee.plan { load = perigee.closed { users = 1, " load                            \
+       " }, session = print, timeline = { " list " } }"
+
+static void a_timeline_is_read_in_the_order_of_its_times(void **state) {
+  (void)state;
+  check_ok(load_with(TIMELINE("duration = '1m'",
+                              "{ at = '30s', action = 'restart', replica = 'r1', down = '2s' },"
+                              "{ at = 10, every = '20s', window = '5s', action = 'reset_cache' },"
+                              "{ at = 10, every = 5, times = 2, run = print }"),
+                     NULL, 0),
+           &err);
+  static const struct {
+    uint32_t number, round;
+    double at_s, window_s;
+    const char *action;
+  } want[] = {{2, 0, 10, 5, "reset_cache"}, {3, 0, 10, 0, NULL},
+              {3, 1, 15, 0, NULL},          {1, 0, 30, 0, "restart"},
+              {2, 1, 30, 5, "reset_cache"}, {2, 2, 50, 5, "reset_cache"}};
+  assert_int_equal(info.n_timeline, ARRAY_LEN(want));
+  for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+    const struct timeline_entry *e = &info.timeline[i];
+    assert_int_equal(e->number, want[i].number);
+    assert_int_equal(e->round, want[i].round);
+    check_near(e->at_s, want[i].at_s, 1e-12);
+    check_near(e->window_s, want[i].window_s, 0);
+    const char *action = value_to_string(value_get(&e->action, "action"));
+    if (want[i].action)
+      assert_string_equal(action, want[i].action);
+    else
+      assert_int_equal(e->action.kind, VALUE_NULL);
+  }
+  const struct value *restart = &info.timeline[3].action;
+  assert_int_equal(value_count(restart), 3); /* the times are not its own */
+  assert_string_equal(value_to_string(value_get(restart, "down")), "2s");
+  check_ok(load_with(TIMELINE("sessions = 9", "{ at = 500, action = 'reset_cache' }"), NULL, 0),
+           &err);
+  assert_int_equal(info.n_timeline, 1);
+}
+
+static void timelines_that_are_wrong(void **state) {
+  (void)state;
+  refused(TIMELINE("duration = '1m'", "{ at = 5, action = 'add' }, { at = '60s', action = 'add' }"),
+          "s.lua:2: plan: timeline[2]: at = 60 s is not before the load's end: its duration is 60 "
+          "s|give an earlier time or a longer duration");
+  refused(TIMELINE("sessions = 1", "{ at = 5, every = 1, action = 'add' }"),
+          "s.lua:2: plan: timeline[1]: every needs an end|times = 3");
+  refused(TIMELINE("duration = '1m'", "{ at = 5, every = 20, times = 4, action = 'add' }"),
+          "timeline[1]: times = 4: number 4 would be at 65 s, and the load's duration is 60 s");
+  refused(TIMELINE("duration = '1h'", "{ at = 0, every = '1ms', action = 'add' }"),
+          "timeline[1]: every: more than 10000 actions in all");
+  const struct state_set set = {.name = "duration", .value = "20s"};
+  assert_int_equal(
+      load_with(TIMELINE("duration = '1m'", "{ at = '30s', action = 'add' }"), &set, 1),
+      ERR_INVALID);
+  check_has(err.text, "timeline[1]: at = 30 s is not before the load's end: its duration is 20 s");
+}
+
 int main(void) {
   store = store_new();
   buf_init(&printed, BUF_MAX_OWN);
@@ -445,6 +503,8 @@ int main(void) {
       cmocka_unit_test(scripts_that_give_no_plan),
       cmocka_unit_test(a_main_chunk_that_hangs_is_stopped),
       cmocka_unit_test(plans_that_are_wrong),
+      cmocka_unit_test(a_timeline_is_read_in_the_order_of_its_times),
+      cmocka_unit_test(timelines_that_are_wrong),
       cmocka_unit_test(an_altered_plan_is_checked_again),
       cmocka_unit_test(set_reaches_parameters_and_load),
       cmocka_unit_test(set_that_fits_nothing),

@@ -1,8 +1,97 @@
 ---@meta perigee.fleet
 
---- The simulated fleet's own parts, without sockets. What they say is simulated.
+--- The simulated fleet: what can be done to it while it runs, and its own parts, without sockets. What they say is
+--- simulated.
+---
+--- What is done to it needs the built-in fleet (`perigee run` without servers of your own, `perigee dry`), or a
+--- `perigee sim` whose admin port the fleet file names: `admin = { url =, token = }`. `vu.fleet` has the same methods.
+--- They wait, so they are for setup, session, teardown and functions of a plan's `timeline`; each returns when the
+--- action has ended, what it lasts included, and raises when it is wrong or the replica is not in the state for it.
+--- Everything that was done is on the run's timeline (summary.json, report). Fields go in a table; the first of them
+--- may stand in front of it, or alone. Times are quantities; `replica` is an id, the place in `vu.fleet.replicas`, or
+--- `"*"` for all.
+---
+--- ```lua
+--- fleet:restart("r1", { down = "2s" })
+--- fleet:pressure { share = "50%", lasts = "10s" }
+--- ```
 ---@class perigee.fleet
 local fleet = {}
+
+--- What an action's fields have in common.
+---@class perigee.ActionFields
+---@field replica? string|integer which one; where it may be left out, all of them
+
+--- What the fleet says of an action that has ended.
+---@class perigee.ActionAnswer
+---@field action string its name
+---@field id integer number of the action
+---@field replicas string[] ids of those it was done to
+---@field done boolean true
+---@field url? string of a replica that was added
+---@field blocks? table<string, integer> pressure: blocks that were taken, by replica
+---@field evicted_blocks? table<string, integer> pressure: blocks that lost what they held, by replica
+---@field reset? string[] reset_cache: replicas whose cache is empty; one with blocks in use refuses
+
+--- Ends a replica's process, and starts it again after `down` with an empty cache. Requests that it has are cut off. One
+--- that was killed is started.
+---@param replica string|integer|{ replica: string|integer, down?: perigee.Quantity }
+---@param fields? { down?: perigee.Quantity } `down`: default 2 s
+---@return perigee.ActionAnswer
+function fleet:restart(replica, fields) end
+
+--- Ends a replica's process. It stays away until a restart.
+---@param replica string|integer|{ replica: string|integer }
+---@return perigee.ActionAnswer
+function fleet:kill(replica) end
+
+--- Adds a replica, which is up after `start`.
+---@param start? perigee.Quantity|{ start?: perigee.Quantity } default 0 s
+---@return perigee.ActionAnswer
+function fleet:add(start) end
+
+--- Waits until a replica has nothing open any more, and then ends its process (`after = "down"`) or leaves it as it is
+--- (`"keep"`). After `timeout` it ends with what is open.
+---@param replica string|integer|{ replica: string|integer, after?: "down"|"keep", timeout?: perigee.Quantity }
+---@param fields? { after?: "down"|"keep", timeout?: perigee.Quantity } default: down, without a timeout
+---@return perigee.ActionAnswer
+function fleet:drain(replica, fields) end
+
+--- Fills blocks of the cache with content of others, which evicts what was used longest ago. With `lasts` they stay in
+--- use for so long. Say how much in one way: share, blocks or tokens.
+---@param share number|string|{ share?: number|string, blocks?: integer, tokens?: integer, lasts?: perigee.Quantity, replica?: string|integer }
+---@param fields? { lasts?: perigee.Quantity, replica?: string|integer }
+---@return perigee.ActionAnswer
+function fleet:pressure(share, fields) end
+
+--- Empties the prefix cache, as vLLM does: refused by a replica with blocks in use, unless `reset_running`.
+---@param replica? string|integer|{ replica?: string|integer, reset_running?: boolean }
+---@param fields? { reset_running?: boolean }
+---@return perigee.ActionAnswer
+function fleet:reset_cache(replica, fields) end
+
+--- Adds a fault (`perigee sim --help` has the grammar), which ends by itself with `lasts`.
+---@param fault string|{ fault: string, lasts?: perigee.Quantity, replica?: string|integer } as in `"empty p=0.3"`
+---@param fields? { lasts?: perigee.Quantity, replica?: string|integer }
+---@return perigee.ActionAnswer
+function fleet:fault(fault, fields) end
+
+--- Ends all faults.
+---@param replica? string|integer|perigee.ActionFields
+---@return perigee.ActionAnswer
+function fleet:clear_faults(replica) end
+
+--- KV events leave so much later; 0 ends it.
+---@param delay perigee.Quantity|{ delay: perigee.Quantity, lasts?: perigee.Quantity, replica?: string|integer }
+---@param fields? { lasts?: perigee.Quantity, replica?: string|integer }
+---@return perigee.ActionAnswer
+function fleet:delay_events(delay, fields) end
+
+--- KV events are lost: each with probability `p` (default 1; 0 ends it), or the next `count`.
+---@param p? number|string|{ p?: number|string, count?: integer, lasts?: perigee.Quantity, replica?: string|integer }
+---@param fields? { lasts?: perigee.Quantity, replica?: string|integer }
+---@return perigee.ActionAnswer
+function fleet:drop_events(p, fields) end
 
 --- Steps the engine model over a trace and says what happened in every step. Both texts are JSON in the form of
 --- `tests/data/engine/README.md` (which is also the list of the engine's rules): the trace has `config`, `requests` and

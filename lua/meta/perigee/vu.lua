@@ -14,7 +14,8 @@
 ---@field parent_branch integer? the branch it was spawned from; nil for the session's own user
 local Vu = {}
 
----@class perigee.Fleet
+--- The servers as data; what can be done to a simulated fleet are the methods of `perigee.fleet`: `vu.fleet:restart("r1")`.
+---@class perigee.Fleet: perigee.fleet
 ---@field replicas { id: string, url: string, spare?: boolean }[] in the order of the command line; `spare`: down until it is added (`--spares`), the last ones
 ---@field gateway string? its URL
 ---@field model string? the model to name in requests

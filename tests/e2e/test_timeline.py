@@ -1,0 +1,183 @@
+"""A plan's timeline and what scripts do to the fleet: over sockets, in virtual time, and every mistake."""
+import json
+
+from harness import RELAXED, eq, main
+from simfleet import fleet
+
+HEAD = """
+local perigee = require "perigee"
+local chat = require "perigee.chat"
+local gen = require "perigee.gen"
+local route = require "perigee.route"
+local function session(vu)
+  local conv = chat.new(vu, { system = gen.text { tokens = 400, seed = "s" } })
+  for _ = 1, 3 do
+    conv:user(gen.text { tokens = 60, rng = vu.rng })
+    if not conv:try_send { max_tokens = 40 } then
+      vu:sleep(0.1)
+      return
+    end
+    vu:sleep(0.05)
+  end
+end
+"""
+
+KILL = HEAD + """
+return perigee.plan { load = perigee.closed { users = 6, duration = "3s", warmup = "200ms" }, session = session,
+  route = route.round_robin(),
+  timeline = { { at = "1s", action = "kill", replica = "r1", window = "1s" },
+               { at = "2.2s", action = "restart", replica = "r1", down = "300ms", window = "500ms" } } }
+"""
+
+LOOSE = [*RELAXED, "--limit", "incomplete_requests=100%", "--limit", "incomplete_sessions=100%"]
+
+
+def records(summary):
+    return [(r["entry"], r["by"], (r["action"] or {}).get("action"), r["state"]) for r in summary["timeline"]]
+
+
+def failures(span, replica=None):
+    part = span["replicas"][replica] if replica else span
+    return part["failed"]
+
+
+def check_kill(r):
+    s = r.summary
+    eq(records(s), [(1, "timeline", "kill", "done"), (2, "timeline", "restart", "done")], "what was done")
+    kill, restart = s["timeline"]
+    eq(kill["answer"]["replicas"], ["r1"])
+    eq(failures(kill["before"]), 0, "failures before the kill")
+    assert failures(kill["during"]) > 0, "nothing failed while r1 was dead"
+    eq(failures(kill["during"], "r1"), failures(kill["during"]), "who failed")
+    eq(failures(restart["after"]), 0, "failures after it is back")
+    assert restart["end_ns"] - restart["begin_ns"] >= 3e8, restart
+    assert kill["begin_ns"] - kill["due_ns"] >= 0, kill
+    eq(kill["during"]["seconds"], 1, "an instant has a span")
+    check = next(c for c in s["checks"] if c["name"] == "timeline")
+    eq((check["figure"], check["ok"]), (0, True))
+    text = r.report()
+    assert "## What was done to the fleet" in text and "kill r1" in text and "restart r1" in text, text
+    assert "What was done to the fleet" in r.out, r.out
+
+
+def test_a_kill_is_seen_while_it_lasts(work):
+    path = work.write("kill.lua", KILL)
+    for command in ("run", "dry"):
+        r = work.perigee(command, path, *LOOSE, "--label", command)
+        assert r.status in (0, 99), (r.status, r.err)
+        check_kill(r)
+
+
+def test_a_dry_run_is_exact(work):
+    path = work.write("kill.lua", KILL)
+    a, b = (work.perigee("dry", path, "--quiet", "--label", str(i)).summary["timeline"] for i in range(2))
+    eq(a, b, "twice the same")
+    eq([(r["begin_ns"] - r["due_ns"], r["end_ns"] - r["begin_ns"]) for r in a], [(0, 0), (0, 300000000)], "times")
+
+
+FUNCTIONS = HEAD + """
+local fleet = require "perigee.fleet"
+return perigee.plan { load = perigee.closed { users = 4, duration = "2s" }, session = session,
+  setup = function(vu) return { n = #fleet:reset_cache().reset } end,
+  timeline = { { at = "500ms", run = function(f, vu)
+      local a = f:restart("r0", { down = "100ms" })
+      print("restarted", a.replicas[1], vu.shared.n)
+      vu:sleep(0.2)
+      print("killed", pcall(f.kill, f, "r9"))
+      f:pressure { share = "50%", replica = "*" }
+    end }, { at = "1500ms", every = "200ms", times = 2, action = "clear_faults" } },
+  teardown = function(vu) print("added", (vu.fleet:add().url:gsub("%d+", "N"))) end }
+"""
+
+
+def test_functions_setup_and_teardown(work):
+    path = work.write("f.lua", FUNCTIONS)
+    for command in ("run", "dry"):
+        r = work.perigee(command, path, "--quiet", *LOOSE, "--label", command, "--workers" if command == "run" else "--seed", "2")
+        assert r.status in (0, 99), (r.status, r.err)
+        assert "restarted\tr0\t3" in r.err, r.err
+        assert f"killed\tfalse\t{path}:25: fleet:kill: no replica \"r9\"; there are r0 to r2" in r.err, r.err
+        assert "added\thttp://" in r.err, r.err
+        eq(records(r.summary), [(None, "setup", "reset_cache", "done"), (1, "timeline", None, "done"),
+                                (None, "timeline[1]", "restart", "done"), (None, "timeline[1]", "kill", "failed"),
+                                (None, "timeline[1]", "pressure", "done"), (2, "timeline", "clear_faults", "done"),
+                                (2, "timeline", "clear_faults", "done"), (None, "teardown", "add", "done")])
+
+
+def refused(work, plan, *parts, args=(), command="run", status=2):
+    path = work.write("bad.lua", HEAD + plan)
+    r = work.perigee(command, path, *args)
+    eq(r.status, status, r.err)
+    for part in (path, *parts):
+        assert part in r.err, (part, r.err)
+    return r
+
+
+def plan(entry, load="duration = '5s'"):
+    return f"return perigee.plan {{ load = perigee.closed {{ users = 1, {load} }}, session = session, timeline = {{ {entry} }} }}"
+
+
+def test_mistakes_are_named_before_anything_starts(work):
+    for command in ("run", "dry"):
+        for entry, *parts in [
+                ("{ at = 1, action = 'restrat', replica = 'r1' }", "timeline[1]: unknown action 'restrat' (did you mean 'restart'?)"),
+                ("{ at = 1, action = 'add' }, { at = 2, action = 'restart' }", "timeline[2]: replica: say which, as in \"r0\""),
+                ("{ at = 1, action = 'restart', replica = 'r1', dwon = 1 }", "timeline[1]: restart has no field dwon (did you mean down?)"),
+                ("{ at = 1, action = 'restart', replica = 'r7' }", "timeline[1]: replica: there is no \"r7\"", "r0 to r2"),
+                ("{ at = 1, action = 'fault', fault = 'emtpy' }", "timeline[1]: ", "emtpy"),
+                ("{ at = 1, action = 'pressure' }", "timeline[1]: say how much in one way"),
+                ("{ at = 'soon', action = 'add' }", "timeline[1]: at"),
+                ("{ at = '5s', action = 'add' }", "timeline[1]: at = 5 s is not before the load's end"),
+                ("{ action = 'add' }", "timeline[1]: at is missing"),
+        ]:
+            refused(work, plan(entry), "plan: ", *parts, command=command)
+    r = work.perigee("run", work.write("bad.lua", HEAD + plan("{ at = 1, action = 'kill', replica = 'r5' }")), "--plan")
+    eq(r.status, 2, r.err)
+    assert r.folder is None, r.folder
+    ok = work.perigee("dry", work.write("ok.lua", HEAD + plan("{ at = 1, action = 'add' }, { at = 2, action = 'kill', replica = 'r3' }")),
+                      "--quiet")
+    eq((ok.status, records(ok.summary)), (0, [(1, "timeline", "add", "done"), (2, "timeline", "kill", "done")]), ok.err)
+
+
+def test_what_the_load_did_not_reach_makes_the_run_not_valid(work):
+    late = plan("{ at = 1, action = 'kill', replica = 'r0' }, { at = '1.5s', action = 'kill', replica = 'r0' },"
+                "{ at = '1h', action = 'reset_cache' }", "sessions = 12")
+    r = work.perigee("dry", work.write("late.lua", HEAD + late), "--sim", "1")
+    eq(r.status, 98, r.err)
+    eq(records(r.summary), [(1, "timeline", "kill", "done"), (2, "timeline", "kill", "failed"),
+                            (3, "timeline", "reset_cache", "not_begun")])
+    check = next(c for c in r.summary["checks"] if c["name"] == "timeline")
+    eq((check["figure"], check["note"]), (2, "3 planned: 1 failed, 1 not begun"))
+    assert "replica r0 is down already" in r.err and "not begun" in r.out, r.err + r.out
+
+
+def test_servers_of_ones_own(work):
+    with fleet(work, "--replicas", "2") as sim:
+        urls, port = [r["url"] for r in sim.announce["replicas"]], sim.announce["admin"]
+        where = [a for i, url in enumerate(urls) for a in ("--replica", f"r{i}={url}")]
+        refused(work, plan("{ at = 1, action = 'kill', replica = 'r1' }"), "timeline[1]: kill is for the built-in fleet",
+                "admin = {url =, token =}", args=where)
+        script = HEAD + ("return perigee.plan { load = perigee.closed { users = 1, sessions = 1 }, session = function(vu) "
+                         "print(pcall(vu.fleet.kill, vu.fleet, 'r1')) end }")
+        r = work.perigee("run", work.write("s.lua", script), "--quiet", *where, *LOOSE)
+        assert "fleet:kill: these servers cannot be told to" in r.err, r.err
+        replicas = ", ".join(f"{{ id = 'r{i}', url = '{u}' }}" for i, u in enumerate(urls))
+        admin = f"admin = {{ url = '{port['url']}', token = '{port['token']}' }}"
+        file = work.write("fleet.lua", f"return {{ replicas = {{ {replicas} }}, {admin} }}")
+        path = work.write("ok.lua", HEAD + plan("{ at = '300ms', action = 'restart', replica = 'r1', down = '100ms' }",
+                                                "duration = '1s'"))
+        r = work.perigee("run", path, "--quiet", "--fleet", file, *LOOSE)
+        assert r.status in (0, 99), (r.status, r.err)
+        eq(records(r.summary), [(1, "timeline", "restart", "done")])
+        assert port["token"] not in json.dumps(r.run) + json.dumps(r.summary) + r.report(), "the secret is kept"
+        refused(work, plan("{ at = 1, action = 'kill', replica = 'r2' }"), "replica: there is no \"r2\" among the fleet's 2",
+                args=["--fleet", file])
+        bad = work.write("bad_fleet.lua", f"return {{ replicas = {{ {replicas} }}, admin = {{ token = 'x' }} }}")
+        r = work.perigee("run", path, "--fleet", bad)
+        eq(r.status, 2)
+        assert "admin: url is missing" in r.err, r.err
+
+
+THREADS = ["test_functions_setup_and_teardown", "test_a_kill_is_seen_while_it_lasts"]
+
+main(globals())
