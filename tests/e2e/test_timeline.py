@@ -26,7 +26,7 @@ KILL = HEAD + """
 return perigee.plan { load = perigee.closed { users = 6, duration = "3s", warmup = "200ms" }, session = session,
   route = route.round_robin(),
   timeline = { { at = "1s", action = "kill", replica = "r1", window = "1s" },
-               { at = "2.2s", action = "restart", replica = "r1", down = "300ms", window = "500ms" } } }
+               { at = "1.5s", action = "restart", replica = "r1", down = "300ms", window = "500ms" } } }
 """
 
 LOOSE = [*RELAXED, "--limit", "incomplete_requests=100%", "--limit", "incomplete_sessions=100%"]

@@ -368,7 +368,8 @@ end
 -- Modules that are no scripts' business (patterns): halves in C, helpers, commands, the report.
 local INTERNAL = {
   "calibrate", "calibrate_%l+", "core", "%l+%.core", "diff", "doctor", "doctor_%l+", "fake", "hash", "list", "new",
-  "object", "parity", "prompt", "render", "report", "report_%l+", "request", "runtime", "show", "sweep", "timeline", "types",
+  "object", "parity", "prompt", "render", "report", "report_%l+", "request", "runtime", "show", "sweep",
+  "timeline", "types",
 }
 
 -- Every module there is stands in lua/meta or in INTERNAL, and every file of lua/meta/perigee is read.
