@@ -26,7 +26,8 @@ static void good_ones(void **state) {
   check_one("{\"action\":\"kill\",\"replica\":\"*\"}", NULL);
   check_one("{\"action\":\"add\",\"start\":1.5}", NULL);
   check_one("{\"action\":\"add\"}", NULL);
-  check_one("{\"action\":\"drain\",\"replica\":\"r0\",\"after\":\"keep\",\"timeout\":\"1m\"}", NULL);
+  check_one("{\"action\":\"drain\",\"replica\":\"r0\",\"after\":\"keep\",\"timeout\":\"1m\"}",
+            NULL);
   check_one("{\"action\":\"pressure\",\"share\":\"50%\",\"lasts\":\"3s\"}", NULL);
   check_one("{\"action\":\"pressure\",\"tokens\":4096}", NULL);
   check_one("{\"action\":\"reset_cache\",\"reset_running\":true}", NULL);
