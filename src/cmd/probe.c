@@ -159,6 +159,12 @@ static int take_block_size(struct fleet *fleet, const char *url, const struct va
                  (long long)size, fleet->block_size);
 }
 
+/* Whether its usage has cached tokens; some servers it can play never say them. */
+static bool reports_cached(const struct value *own) {
+  const struct value *says = value_get(own, "reports_cached_tokens");
+  return says && says->kind == VALUE_BOOL && says->u.boolean;
+}
+
 /* perigee sim says of itself what it is: the report must tell, and this side counts as it does. */
 static int take_simulated(struct fleet *fleet, const char *url, const struct value *own,
                           bool strict, struct err *err) {
@@ -272,12 +278,13 @@ static int judge(struct fleet *fleet, const struct ask *asks, size_t n, bool str
                                                            : ERR_CONNECT;
       return err_set(err, code, "%s", asks[i].request.detail);
     }
-  bool given = fleet->model != NULL, simulated = true;
+  bool given = fleet->model != NULL, simulated = true, reports = true;
   int rc = 0;
   for (size_t i = 0; i < n && !rc; i++) {
     const char *url = http_target_url(asks[i].request.target);
     struct models m = read_models(&asks[i].request, fleet->model);
     simulated = simulated && m.simulated;
+    reports = reports && m.simulated && reports_cached(m.simulated);
     rc = take_model(fleet, url, &m, given, err);
     if (!rc)
       note_announced(fleet, url, &m.answer);
@@ -287,8 +294,8 @@ static int judge(struct fleet *fleet, const struct ask *asks, size_t n, bool str
   }
   if (rc)
     return rc;
-  if (simulated)
-    fleet->simulated = fleet->reports_cached = true;
+  fleet->simulated = fleet->simulated || simulated;
+  fleet->reports_cached = fleet->reports_cached || reports;
   if (!fleet->model)
     return no_model(fleet, &asks[0].request, err);
   return 0;

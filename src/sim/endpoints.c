@@ -86,6 +86,8 @@ static void get_models(struct simhost *h, struct httpd_request *req, struct answ
   if (h->face != FACE_VLLM)
     value_set(&own, "face", value_cstring(face_get(h->face)->title));
   value_set(&own, "block_size", value_int(h->model->block_size));
+  value_set(&own, "reports_cached_tokens",
+            value_bool(face_get(h->face)->says_cached && !h->flags.no_cached));
   genmodel_describe(h->model, &own);
   json_write(&text, &own);
   buf_put(&a->body, text.data + 1, text.len - 1); /* goes on in the open object */

@@ -9,14 +9,14 @@
 #include "text/json.h"
 
 static const struct face faces[FACE_KINDS] = {
-    [FACE_VLLM] = {"vllm", "vLLM", "vllm", &reply_vllm, true, METERS_VLLM, 0},
-    [FACE_SGLANG] = {"sglang", "SGLang", "sglang", &reply_sglang, false, METERS_SGLANG, 0},
-    [FACE_TGI] = {"tgi", "TGI", "tgi", &reply_tgi, false, METERS_TGI, 15 * NS_PER_S},
-    [FACE_LLAMACPP] = {"llamacpp", "llama.cpp", "llamacpp", &reply_llamacpp, false, METERS_LLAMACPP,
-                       30 * NS_PER_S},
-    [FACE_TRTLLM] = {"trtllm", "TensorRT-LLM", "tensorrt_llm", &reply_trtllm, false, METERS_VLLM,
-                     0},
-    [FACE_OLLAMA] = {"ollama", "Ollama", "library", &reply_ollama, false, METERS_VLLM, 0},
+    [FACE_VLLM] = {"vllm", "vLLM", "vllm", &reply_vllm, true, true, METERS_VLLM, 0},
+    [FACE_SGLANG] = {"sglang", "SGLang", "sglang", &reply_sglang, false, true, METERS_SGLANG, 0},
+    [FACE_TGI] = {"tgi", "TGI", "tgi", &reply_tgi, false, false, METERS_TGI, 15 * NS_PER_S},
+    [FACE_LLAMACPP] = {"llamacpp", "llama.cpp", "llamacpp", &reply_llamacpp, false, true,
+                       METERS_LLAMACPP, 30 * NS_PER_S},
+    [FACE_TRTLLM] = {"trtllm", "TensorRT-LLM", "tensorrt_llm", &reply_trtllm, false, true,
+                     METERS_VLLM, 0},
+    [FACE_OLLAMA] = {"ollama", "Ollama", "library", &reply_ollama, false, false, METERS_VLLM, 0},
 };
 
 const struct face *face_get(enum face_kind kind) {

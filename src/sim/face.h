@@ -27,6 +27,7 @@ struct face {
   const char *owned_by;
   const struct reply_form *form;
   bool has_responses;
+  bool says_cached;         /* usage has cached tokens; TGI's and Ollama's never has */
   enum meters_style meters; /* of its page of metrics, where it has one */
   uint64_t keep_alive_ns;   /* a comment after so much silence in a stream; 0 = none */
 };

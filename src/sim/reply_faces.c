@@ -86,8 +86,7 @@ static void put_usage(const struct reply *r, const struct reply_facts *f, struct
   else
     buf_printf(out, "{\"prompt_tokens\":%u,\"total_tokens\":%u,\"completion_tokens\":%u", n,
                n + done, done);
-  bool reports = k == FACE_SGLANG || k == FACE_LLAMACPP || k == FACE_TRTLLM;
-  if (reports && !r->o.no_cached)
+  if (face_get(k)->says_cached && !r->o.no_cached)
     buf_printf(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%u}", f->cached);
   else if (k == FACE_SGLANG)
     buf_puts(out, ",\"prompt_tokens_details\":null");
@@ -265,6 +264,8 @@ static void put_event(const struct reply *r, const struct piece *p, const struct
   if (p && p->progress)
     reply_put_progress(p->progress, out);
   buf_puts(out, p && p->role && kind_of(r) == FACE_TRTLLM ? "} " : "}");
+  if (p && !p->role)
+    reply_say(&r->request->choices[p->choice], p->start, p->end, false, ev);
   end_data(kind, ev);
 }
 

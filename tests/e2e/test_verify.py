@@ -198,6 +198,36 @@ def test_a_fleet_elsewhere(work):
     eq(json.loads(said.out)["ledger"]["requests"], 36)
 
 
+def test_other_servers_faces(work):
+    """Each server that the fleet can play: streams, whole replies, several choices, completions; every event has its write."""
+    session = """
+    local conv = chat.new(vu, { system = gen.text { tokens = 200, seed = "s" } })
+    for i = 1, 2 do
+      conv:user(gen.text { tokens = 50, rng = vu.rng })
+      conv:send { max_tokens = 6, extra = i == 2 and { n = 2 } or nil }
+    end
+    conv:user "whole"
+    conv:send { max_tokens = 6, stream = false }
+    vu:http { path = "/v1/completions", stream = "completions", json = { prompt = ("a"):rep(100), max_tokens = 6,
+      ignore_eos = true, stream = true, stream_options = { include_usage = true } } }
+"""
+    for face in ("sglang", "tgi", "llamacpp", "trtllm", "ollama"):
+        log = face + ".jsonl"
+        with fleet(work, "--replicas", "1", "--face", face, "--truth", log) as f:
+            result = run(work, session, "--itl", "--replica", "r0=" + f.announce["replicas"][0]["url"], verify=(),
+                         load="perigee.closed { users = 2, sessions = 4 }")
+        eq(result.status, 0, face + result.out[-2000:] + result.err)
+        said = work.perigee("verify", result.folder, log, "--json", "--limit", "measurement_error_p99=60s")
+        eq(said.status, 0, face + said.out + said.err)
+        v = json.loads(said.out)["verify"]
+        known = 0 if face in ("tgi", "ollama") else 16  # these two never say what was cached
+        eq(v["counts"], {"prompt_tokens": {"compared": 16, "differ": 0}, "output_tokens": {"compared": 16, "differ": 0},
+                         "cached_tokens": {"compared": known, "differ": 0},
+                         "output_events": {"compared": 12, "differ": 0}}, face)
+        eq((v["joined"], v["errors"]["ttft"]["n"], v["errors"]["last_token"]["n"]), (16, 12, 12), face)
+        eq({r["cached_state"] == "absent" for r in result.rows}, {known == 0}, face)
+
+
 def test_nothing_is_left_of_a_run_that_never_began(work):
     result = work.perigee("run", "chat_multi_turn", "--verify", "--tokenizer", "/nowhere")
     eq(result.status, 2, result.out + result.err)
