@@ -17,12 +17,18 @@ struct call {
   struct httpd_memory memory;
   struct drynet *net;
   struct simhost *host;
+  size_t number;           /* the host's */
   struct http_exchange *x; /* NULL: the client has its end, or left */
   struct call *next, *prev;
   bool waiting;          /* in the line of those to be handed over */
   struct loop_task gone; /* tells the fleet that the client left */
   struct buf body;       /* of a request in several parts */
   struct buf target;     /* path and query, each ended by a NUL */
+};
+
+/* A replica's last head of a stream, and the client's headers with it: the next is mostly equal. */
+struct head {
+  struct buf given, taken;
 };
 
 struct drynet {
@@ -33,6 +39,8 @@ struct drynet {
   struct prefixset *seen;
   struct call *first, *last; /* to be handed over, the oldest first */
   struct call *spare;
+  struct head *heads; /* by a replica's number */
+  size_t n_heads;
   struct loop_task task;
   struct drynet_totals totals;
 };
@@ -127,8 +135,8 @@ static void hand_over(struct loop_task *task) {
   }
 }
 
-/* "r12.simulated"; NULL: no replica of the fleet. */
-static struct simhost *find_host(const struct drynet *n, const char *name) {
+/* "r12.simulated", number 12; NULL: no replica of the fleet. */
+static struct simhost *find_host(const struct drynet *n, const char *name, size_t *number) {
   const struct simfleet *f = n->fleet;
   size_t i = 0, all = f->n_hosts + f->n_spares; /* numbers go on in those to come */
   const char *p = name + 1;
@@ -138,13 +146,15 @@ static struct simhost *find_host(const struct drynet *n, const char *name) {
     i = i * 10 + (size_t)(*p - '0');
   if (strcmp(p, ".simulated") != 0 || i >= all)
     return NULL;
+  *number = i;
   return i < f->n_hosts ? f->hosts[i] : f->spares[i - f->n_hosts];
 }
 
 static int start(void *self, struct http_exchange *x, struct err *err) {
   struct drynet *n = self;
   uint64_t now = loop_now(n->loop);
-  struct simhost *host = find_host(n, x->target->url.host);
+  size_t number = 0;
+  struct simhost *host = find_host(n, x->target->url.host, &number);
   if (!host)
     return err_set(err, ERR_UNSUPPORTED,
                    "a dry run has no sockets and reaches its simulated fleet alone; `perigee run` "
@@ -155,6 +165,7 @@ static int start(void *self, struct http_exchange *x, struct err *err) {
                    simhost_gone(host) ? "down" : "at fault");
   struct call *c = take_call(n);
   c->host = host;
+  c->number = number;
   c->x = x;
   x->carrier = c;
   http_exchange_connected(x, now, true);
@@ -215,25 +226,57 @@ static int put_headers(struct http_exchange *x, const char *headers) {
   return rc;
 }
 
+static int put_length(struct http_exchange *x, size_t length) {
+  char number[24];
+  int digits = snprintf(number, sizeof number, "%zu", length);
+  return length == HTTPD_CHUNKED ? put_header(x, "transfer-encoding", 17, "chunked", 7)
+                                 : put_header(x, "content-length", 14, number, (size_t)digits);
+}
+
+static struct head *head_of(struct drynet *n, size_t number) {
+  if (number >= n->n_heads) {
+    size_t old = n->n_heads;
+    n->n_heads = number + 1 > n->fleet->n_hosts ? number + 1 : n->fleet->n_hosts;
+    n->heads = mem_resize(n->heads, n->n_heads, sizeof *n->heads);
+    for (size_t i = old; i < n->n_heads; i++) {
+      buf_init(&n->heads[i].given, BUF_MAX_OWN);
+      buf_init(&n->heads[i].taken, BUF_MAX_OWN);
+    }
+  }
+  return &n->heads[number];
+}
+
+static void put_head(const struct call *c, const char *headers, size_t length) {
+  struct buf *to = &c->x->request->response_headers;
+  struct head *h = headers && length == HTTPD_CHUNKED ? head_of(c->net, c->number) : NULL;
+  if (h && h->given.len && strcmp(h->given.data, headers) == 0) {
+    buf_put(to, h->taken.data, h->taken.len);
+    return;
+  }
+  int rc = put_headers(c->x, headers);
+  if (!rc)
+    rc = put_length(c->x, length);
+  if (!rc)
+    rc = put_header(c->x, "connection", 10, "keep-alive", 10);
+  assert(rc == 0); /* the fleet's heads are short */
+  (void)rc;
+  if (!h)
+    return;
+  buf_reset(&h->given);
+  buf_reset(&h->taken);
+  buf_puts(&h->given, headers);
+  buf_put(&h->taken, to->data, to->len);
+}
+
 static void on_head(struct httpd_request *req, int status, const char *headers, size_t length) {
   struct call *c = call_of(req);
   struct http_exchange *x = c->x;
   struct http_read read = read_now(c);
-  char number[24];
   if (!x)
     return;
   http_exchange_read(x, 0, &read);
   http_exchange_head(x);
-  int rc = put_headers(x, headers);
-  int digits = snprintf(number, sizeof number, "%zu", length);
-  if (!rc && length == HTTPD_CHUNKED)
-    rc = put_header(x, "transfer-encoding", 17, "chunked", 7);
-  else if (!rc)
-    rc = put_header(x, "content-length", 14, number, (size_t)digits);
-  if (!rc)
-    rc = put_header(x, "connection", 10, "keep-alive", 10);
-  assert(rc == 0); /* the fleet's heads are short */
-  (void)rc;
+  put_head(c, headers, length);
   http_exchange_headers_done(x, status, &read);
 }
 
@@ -335,6 +378,11 @@ void drynet_delete(struct drynet *n) {
     buf_free(&c->target);
     mem_free(c);
   }
+  for (size_t i = 0; i < n->n_heads; i++) {
+    buf_free(&n->heads[i].given);
+    buf_free(&n->heads[i].taken);
+  }
+  mem_free(n->heads);
   prefixset_delete(n->seen);
   loop_unready(n->loop, &n->task);
   mem_free(n);

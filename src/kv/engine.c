@@ -83,12 +83,20 @@ static void note_scheduled(struct engine *e, struct engine_request *r, uint32_t 
   e->totals.scheduled_tokens += tokens;
 }
 
+/* Most decodes write into a block that they have and do not fill it: engine_place would find
+ * nothing to do. */
+static bool fits_in_block(const struct engine *e, const struct engine_request *r, uint32_t n) {
+  const struct engine_blocks *b = r->blocks;
+  uint64_t end = (uint64_t)r->num_computed + n, size = e->config.block_size;
+  return end <= b->n * size && end < ((uint64_t)b->registered + 1) * size;
+}
+
 /* S3. True when something was preempted. */
 static bool schedule_running(struct engine *e, uint32_t *budget) {
   bool preempted = false;
   for (struct engine_request *r = e->running.head; r && *budget; r = r->next) {
     uint32_t n = chunk_size(e, r->num_tokens - r->num_computed, *budget);
-    while (!engine_place(e, r, n, 0, ENGINE_PLACE_RUNNING)) {
+    while (!fits_in_block(e, r, n) && !engine_place(e, r, n, 0, ENGINE_PLACE_RUNNING)) {
       preempted = true;
       if (preempt_last(e, &e->running) == r)
         return true;
@@ -274,10 +282,12 @@ const uint32_t *engine_hold_blocks(const struct engine *e, uint64_t hold_id, uin
 
 /* S5. */
 static void forward(struct engine *e) {
+  bool tiers = engine_has_tiers(e);
   for (size_t i = 0; i < e->n_scheduled; i++) {
     struct engine_request *r = e->scheduled[i].req;
     r->num_computed += e->scheduled[i].tokens;
-    engine_store_chunks(e, r);
+    if (tiers)
+      engine_store_chunks(e, r);
     if (r->num_computed < r->num_tokens)
       continue;
     r->tokens[r->num_tokens++] = r->sample(r->user, r, r->num_output);

@@ -100,6 +100,10 @@ uint64_t engine_chain_name(uint64_t parent, const uint32_t *tokens, uint32_t n);
 
 /* ---- engine_tiers.c ---- */
 
+/* Whether there is CPU memory or shared storage. */
+static inline bool engine_has_tiers(const struct engine *e) {
+  return e->config.enable_prefix_caching && (e->offload || e->config.tiers.shared);
+}
 /* Whether anything but the pool can have r's tokens. */
 bool engine_has_external(const struct engine *e, const struct engine_request *r);
 /* Whether a chunk is in CPU memory or in shared storage, and in which first. */
@@ -111,7 +115,7 @@ uint32_t engine_find_load(struct engine *e, struct engine_request *r, uint32_t c
 void engine_begin_load(struct engine *e, struct engine_request *r, uint64_t now_ns);
 /* Whether r's load is complete; at first sight its blocks are registered. */
 bool engine_load_arrived(struct engine *e, struct engine_request *r, uint64_t now_ns);
-/* Stores the chunks that r has completed. */
+/* Stores the chunks that r has completed. With tiers only. */
 void engine_store_chunks(struct engine *e, struct engine_request *r);
 
 /* Starts a new list of happenings once the old one was handed out. */

@@ -15,16 +15,12 @@
 #include "kv/engine_impl.h"
 #include "kv/tierstore.h"
 
-static bool has_tiers(const struct engine *e) {
-  return e->config.enable_prefix_caching && (e->offload || e->config.tiers.shared);
-}
-
 static bool can_transfer(const struct engine_request *r) {
   return r->remote_tokens && !r->blocks->transferred;
 }
 
 bool engine_has_external(const struct engine *e, const struct engine_request *r) {
-  return has_tiers(e) || r->remote_tokens;
+  return engine_has_tiers(e) || r->remote_tokens;
 }
 
 /* Makes sure that the names of r's first n chunks are known. */
@@ -87,7 +83,7 @@ uint32_t engine_find_load(struct engine *e, struct engine_request *r, uint32_t c
     if (there > cached)
       return b->load[ENGINE_TRANSFER] = there - cached;
   }
-  return has_tiers(e) && !r->skip_lookup ? find_in_tiers(e, r, cached) : 0;
+  return engine_has_tiers(e) && !r->skip_lookup ? find_in_tiers(e, r, cached) : 0;
 }
 
 /* When a load of `tokens` over a path is complete. Bytes follow each other, latencies overlap. */
@@ -188,8 +184,6 @@ bool engine_load_arrived(struct engine *e, struct engine_request *r, uint64_t no
 }
 
 void engine_store_chunks(struct engine *e, struct engine_request *r) {
-  if (!has_tiers(e))
-    return;
   struct engine_blocks *b = r->blocks;
   uint32_t n = r->num_computed / e->config.tiers.chunk_tokens;
   if (n <= b->n_stored)
@@ -223,7 +217,7 @@ uint32_t engine_offload_chunks(const struct engine *e) {
 uint32_t engine_peek_tiers(const struct engine *e, const uint32_t *tokens, uint32_t n,
                            const char *salt, const char *adapter) {
   uint32_t end = engine_peek(e, tokens, n, salt, adapter);
-  if (!has_tiers(e) || !n)
+  if (!engine_has_tiers(e) || !n)
     return end;
   uint32_t size = e->config.tiers.chunk_tokens, most = most_cached(e, n);
   uint64_t name = engine_chain_root(NULL, adapter);

@@ -48,6 +48,11 @@ static void tell_generated(const struct generation *x) {
   }
 }
 
+static void free_part(struct gen_part *part) {
+  mem_free(part->token_ns);
+  mem_free(part->seq.stamps);
+}
+
 /* Frees it once neither the engine nor the client has anything to do with it. */
 static void settle(struct generation *x) {
   if (x->held || x->working || in_engine(x) || x->delivery.state != DELIVERY_OVER)
@@ -69,7 +74,7 @@ static void settle(struct generation *x) {
     response_ask_free(&x->ask);
   }
   for (uint32_t i = 0; i < x->n_parts; i++)
-    mem_free(x->parts[i].token_ns);
+    free_part(&x->parts[i]);
   mem_free(x->parts);
   mem_free(x->request_id);
   mem_free(x);
@@ -222,7 +227,11 @@ static void make_id(struct generation *x) {
   const char *base = x->request_id ? x->request_id : x->gen.request_id;
   if (base) { /* vLLM takes a response's own request_id as it is */
     bool whole = x->gen.api == GEN_RESPONSES && !x->request_id;
-    snprintf(x->id, sizeof x->id, "%s%s", whole ? "" : prefix, base);
+    char *end = x->id + sizeof x->id - 1, *p = x->id;
+    if (!whole)
+      p = (char *)memccpy(p, prefix, '\0', sizeof x->id - 1) - 1;
+    if (!memccpy(p, base, '\0', (size_t)(end - p)))
+      *end = '\0';
     return;
   }
   struct rng r;
@@ -264,6 +273,9 @@ static void add_part(struct generation *x, struct gen_part *part) {
   seq->engine.hold = x->gen.remote_decode && !x->gen.stream && x->gen.n_choices == 1;
   seq->max_tokens = c->max_tokens;
   seq->finish = strcmp(c->finish, "stop") == 0 ? METER_STOP : METER_LENGTH;
+  seq->quiet = !x->host->truth && (x->told || !x->gen.stream);
+  if (x->told)
+    seq->stamps = mem_alloc(c->output_len * sizeof *seq->stamps);
   seq->on_token = on_token;
   if (x->gen.stream && x->gen.progress && x->reply.o.form->progress)
     seq->on_progress = on_progress;

@@ -17,7 +17,7 @@ struct gen_part {
   struct generation *owner;
   uint32_t index, sent; /* sent: output tokens that are in events */
   bool in_engine;       /* added and not gone */
-  uint64_t *token_ns;   /* ends of the steps of its tokens, where somebody asks; n_tokens of them */
+  uint64_t *token_ns;   /* ends of the steps of its tokens, for the truth log; n_tokens of them */
   uint32_t n_tokens, cap_tokens;
 };
 

@@ -93,7 +93,7 @@ void genstream_begin(struct generation *x) {
 static size_t make_pieces(struct generation *x, struct gen_part *part, bool last,
                           struct openai_piece *pieces) {
   const struct genchoice *c = &x->gen.choices[0];
-  uint32_t to = part->n_tokens, at = reply_shown(c, part->sent);
+  uint32_t to = part->seq.n_stamps, at = reply_shown(c, part->sent);
   size_t n = 0;
   for (uint32_t k = part->sent + 1; k <= to; k++) {
     if (k > 1 && k - part->sent < x->gen.stream_interval && !(last && k == to))
@@ -101,7 +101,7 @@ static size_t make_pieces(struct generation *x, struct gen_part *part, bool last
     uint32_t end = reply_shown(c, k);
     uint32_t thought = at < c->thought ? (end < c->thought ? end : c->thought) - at : 0;
     pieces[n++] = (struct openai_piece){
-        .stamp_ns = part->token_ns[k - 1], .reasoning = thought, .visible = end - at - thought};
+        .stamp_ns = part->seq.stamps[k - 1], .reasoning = thought, .visible = end - at - thought};
     at = end;
     part->sent = k;
   }
@@ -114,10 +114,10 @@ static void tell(struct generation *x, bool last) {
   const struct genchoice *c = &x->gen.choices[0];
   struct openai_usage usage;
   struct reply_facts f;
-  if (x->delivery.state != DELIVERY_OPEN || !x->n_parts || part->sent == part->n_tokens)
+  if (x->delivery.state != DELIVERY_OPEN || !x->n_parts || part->sent == part->seq.n_stamps)
     return;
   struct openai_told t = {.text = c->text + reply_shown(c, part->sent)};
-  struct openai_piece *pieces = mem_alloc((part->n_tokens - part->sent) * sizeof *pieces);
+  struct openai_piece *pieces = mem_alloc((part->seq.n_stamps - part->sent) * sizeof *pieces);
   t.pieces = pieces;
   t.n_pieces = make_pieces(x, part, last, pieces);
   if (last)
@@ -137,9 +137,12 @@ void genstream_on_look(struct httpd_request *req, void *x) {
 }
 
 void genstream_untell(struct generation *x) {
-  if (x->told)
-    tell(x, false);
+  if (!x->told)
+    return;
+  tell(x, false);
   x->told = false;
+  for (uint32_t i = 0; i < x->n_parts; i++)
+    x->parts[i].seq.quiet = false;
 }
 
 /* The next tokens of a choice, when it is time for an event. Returns whether the answer is open. */
@@ -197,8 +200,16 @@ void genstream_write_error(struct delivery *d, const struct apierror *e, struct 
 void genstream_make_head(const struct generation *x, const char *type, char *head) {
   const struct simhost *h = x->host;
   const char *id = h->flags.request_id_headers && x->request_id ? x->request_id : NULL;
-  snprintf(head, GENERATION_HEAD_MAX, "%sContent-Type: %s\r\n%s%.100s%s", h->header, type,
-           id ? "X-Request-Id: " : "", id ? id : "", id ? "\r\n" : "");
+  const char *const parts[] = {h->header, "Content-Type: ", type, "\r\n"};
+  size_t n = 0;
+  for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+    size_t len = strlen(parts[i]);
+    assert(n + len < GENERATION_HEAD_MAX);
+    memcpy(head + n, parts[i], len + 1);
+    n += len;
+  }
+  if (id)
+    snprintf(head + n, GENERATION_HEAD_MAX - n, "X-Request-Id: %.100s\r\n", id);
 }
 
 /* TGI's figures in the head of a whole reply, milliseconds. */

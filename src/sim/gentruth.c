@@ -15,7 +15,7 @@ void gentruth_arrived(struct generation *x) {
 }
 
 void gentruth_token(struct gen_part *part, uint64_t now_ns) {
-  if (!part->owner->host->truth && !part->owner->told)
+  if (!part->owner->host->truth)
     return;
   MEM_GROW(part->token_ns, part->n_tokens, part->cap_tokens);
   part->token_ns[part->n_tokens++] = now_ns;

@@ -108,6 +108,8 @@ void meters_observe(struct meters *m, enum meter_hist which, double value) {
   const struct meter_edges *e = &m->edges[which];
   struct meter_counts *h = &m->hists[which];
   uint32_t lo = 0, hi = e->n; /* the first edge >= value */
+  if (value == h->last_value) /* as with all gaps of a step */
+    lo = hi = h->last_bucket;
   while (lo < hi) {
     uint32_t mid = (lo + hi) / 2;
     if (e->edges[mid] >= value)
@@ -115,6 +117,8 @@ void meters_observe(struct meters *m, enum meter_hist which, double value) {
     else
       lo = mid + 1;
   }
+  h->last_value = value;
+  h->last_bucket = lo;
   h->buckets[lo]++;
   h->count++;
   h->sum += value;

@@ -58,6 +58,8 @@ struct meter_edges {
 struct meter_counts {
   uint64_t *buckets; /* one per edge and one for +Inf, not cumulative */
   uint64_t count;
+  double last_value; /* and the bucket it went into */
+  uint32_t last_bucket;
   double sum;
 };
 

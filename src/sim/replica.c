@@ -273,13 +273,18 @@ void replica_end(struct replica *r, uint64_t now_ns) {
   /* Counted first, handed out after: an on_token may abort others of this batch. */
   for (size_t i = 0; i < r->n_batch; i++) {
     struct replica_seq *seq = r->batch[i];
+    bool last = seq->engine.finish == ENGINE_LENGTH;
     seq->in_step = false;
     if (!seq->gone && seq->on_progress && seq->engine.num_output == 1)
       seq->on_progress(seq, now_ns);
-    if (seq->gone)
+    if (seq->gone) {
       seq->on_gone(seq);
-    else
-      seq->on_token(seq, seq->engine.finish == ENGINE_LENGTH, now_ns);
+      continue;
+    }
+    if (seq->stamps)
+      seq->stamps[seq->n_stamps++] = now_ns;
+    if (!seq->quiet || last || seq->engine.num_output == 1)
+      seq->on_token(seq, last, now_ns);
   }
   r->n_batch = 0;
 }

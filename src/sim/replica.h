@@ -17,7 +17,8 @@ struct replica;
 struct replica_seq {
   struct engine_request engine; /* fill in what engine.h asks for, before replica_add */
   /* One more token, at a step's end: the newest is engine.tokens[engine.num_tokens − 1]. `last`:
-   * the request has left the engine. May call replica_abort for this or other requests. */
+   * the request has left the engine. May call replica_abort for this or other requests. `quiet`:
+   * only called for the first token and the last. */
   void (*on_token)(struct replica_seq *seq, bool last, uint64_t now_ns);
   /* At the end of a step that computed some of its prompt, before on_token; NULL. Must not abort
    * requests. */
@@ -25,6 +26,9 @@ struct replica_seq {
   /* After replica_abort, once nothing refers to the request any more: at once, or at the end of the
    * step that is under way. The place to free it. */
   void (*on_gone)(struct replica_seq *seq);
+  bool quiet;
+  uint64_t *stamps;      /* the ends of the steps of its tokens are put here; NULL: nobody asks */
+  uint32_t n_stamps;     /* so many so far */
   uint32_t max_tokens;   /* as asked for, for the metrics */
   uint64_t received_ns;  /* the caller's stamp of its arrival */
   uint64_t queued_ns;    /* the caller's stamp of replica_add: later by the request's overhead */

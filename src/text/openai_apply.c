@@ -3,8 +3,6 @@
  */
 #include "text/openai_impl.h"
 
-#include "base/mem.h"
-
 #include <string.h>
 
 /* Appends a string to the result, within max_bytes. */
@@ -66,37 +64,6 @@ int openai_add_tool(struct openai_stream *s, int64_t choice, const struct frame_
   if (rc == 0 && tool->arguments.len && !(whole && t->arguments.len))
     rc = openai_add_output(s->priv, &t->arguments, &tool->arguments);
   return rc;
-}
-
-int openai_mark_output(struct openai_stream *s, bool visible, int64_t tokens) {
-  struct openai_priv *priv = s->priv;
-  struct openai_result *r = &s->result;
-  int64_t index = (int64_t)r->sse_events;
-  if (r->output_events++ == 0) {
-    r->ttft_event_index = index;
-    r->first_token_ns = priv->stamp_ns;
-  } else if (priv->output_feed == priv->feed) {
-    r->n_coalesced++;
-    if (r->n_outputs)
-      r->outputs[r->n_outputs - 1].coalesced = true;
-  }
-  priv->output_feed = priv->feed;
-  r->last_token_ns = priv->stamp_ns;
-  if (visible && r->first_visible_event_index < 0) {
-    r->first_visible_event_index = index;
-    r->first_visible_ns = priv->stamp_ns;
-  }
-  if (!priv->options.keep_outputs)
-    return 0;
-  if (sizeof *r->outputs > priv->options.max_bytes - priv->used_bytes)
-    return ERR_LIMIT;
-  priv->used_bytes += sizeof *r->outputs;
-  MEM_GROW(r->outputs, r->n_outputs, r->cap_outputs);
-  r->outputs[r->n_outputs++] =
-      (struct openai_output){.stamp_ns = priv->stamp_ns,
-                             .tokens = tokens > INT32_MAX ? -1 : (int32_t)tokens,
-                             .text_len = (uint32_t)priv->event_bytes};
-  return 0;
 }
 
 void openai_set_usage(struct openai_stream *s, const struct openai_usage *u) {

@@ -6,6 +6,7 @@
 #ifndef TEXT_OPENAI_IMPL_H
 #define TEXT_OPENAI_IMPL_H
 
+#include "base/mem.h"
 #include "text/openai_frame.h"
 #include "text/openai_repeat.h"
 
@@ -64,8 +65,39 @@ NODISCARD int openai_set_finish(struct openai_stream *s, int64_t choice, const s
  * some are there already. */
 NODISCARD int openai_add_tool(struct openai_stream *s, int64_t choice,
                               const struct frame_tool *tool, bool whole);
-/* Counts and stamps the event being applied as one with output; tokens −1 = unknown. */
-NODISCARD int openai_mark_output(struct openai_stream *s, bool visible, int64_t tokens);
+/* Counts and stamps the event being applied as one with output; tokens −1 = unknown. Here, since a
+ * dry run does it for every token of every stream. */
+NODISCARD static inline int openai_mark_output(struct openai_stream *s, bool visible,
+                                               int64_t tokens) {
+  struct openai_priv *priv = s->priv;
+  struct openai_result *r = &s->result;
+  int64_t index = (int64_t)r->sse_events;
+  if (r->output_events++ == 0) {
+    r->ttft_event_index = index;
+    r->first_token_ns = priv->stamp_ns;
+  } else if (priv->output_feed == priv->feed) {
+    r->n_coalesced++;
+    if (r->n_outputs)
+      r->outputs[r->n_outputs - 1].coalesced = true;
+  }
+  priv->output_feed = priv->feed;
+  r->last_token_ns = priv->stamp_ns;
+  if (visible && r->first_visible_event_index < 0) {
+    r->first_visible_event_index = index;
+    r->first_visible_ns = priv->stamp_ns;
+  }
+  if (!priv->options.keep_outputs)
+    return 0;
+  if (sizeof *r->outputs > priv->options.max_bytes - priv->used_bytes)
+    return ERR_LIMIT;
+  priv->used_bytes += sizeof *r->outputs;
+  MEM_GROW(r->outputs, r->n_outputs, r->cap_outputs);
+  r->outputs[r->n_outputs++] =
+      (struct openai_output){.stamp_ns = priv->stamp_ns,
+                             .tokens = tokens > INT32_MAX ? -1 : (int32_t)tokens,
+                             .text_len = (uint32_t)priv->event_bytes};
+  return 0;
+}
 /* Takes the usage of an event or reply, the latest one standing; notes a count that shrank. */
 void openai_set_usage(struct openai_stream *s, const struct openai_usage *u);
 /* What openai_apply_choices does for a chunk of one choice that holds a text and no more. */

@@ -51,7 +51,12 @@ static int add_texts(struct openai_stream *s, const struct openai_told *t) {
 
 static int mark_pieces(struct openai_stream *s, const struct openai_told *t) {
   struct openai_priv *p = s->priv;
+  struct openai_result *r = &s->result;
   int rc = 0;
+  if (p->options.keep_outputs && r->n_outputs + t->n_pieces > r->cap_outputs) {
+    r->cap_outputs = r->n_outputs + t->n_pieces;
+    r->outputs = mem_resize(r->outputs, r->cap_outputs, sizeof *r->outputs);
+  }
   for (size_t i = 0; i < t->n_pieces && !rc; i++) {
     const struct openai_piece *piece = &t->pieces[i];
     begin_event(s, piece->stamp_ns);
@@ -60,7 +65,7 @@ static int mark_pieces(struct openai_stream *s, const struct openai_told *t) {
       p->running = false; /* output without a count */
       rc = openai_mark_output(s, piece->visible > 0, -1);
     }
-    s->result.sse_events++;
+    r->sse_events++;
   }
   return rc;
 }
