@@ -246,6 +246,41 @@ static void put_items(const struct reply *r, struct buf *out) {
   }
 }
 
+/* What went into each turn, or came out of it: text and ids. */
+static void put_raw(const struct reply *r, const char *key, bool output, struct buf *out) {
+  struct buf text;
+  struct err err;
+  buf_init(&text, BUF_MAX_OWN);
+  buf_printf(out, ",\"%s\":[", key);
+  for (uint32_t i = 0; i < r->request->n_choices; i++) {
+    const struct genchoice *c = &r->request->choices[i];
+    const uint32_t *ids = output ? c->output : c->tokens;
+    uint32_t n = output ? c->output_len : c->prompt_len;
+    buf_reset(&text);
+    if (tokens_decode(r->o.model_of->tokenizer, ids, n, &text, &err))
+      buf_reset(&text);
+    buf_puts(out, i ? ",{\"message\":" : "{\"message\":");
+    json_write_string(out, text.data ? text.data : "", text.len);
+    buf_puts(out, ",\"tokens\":");
+    reply_put_ids(ids, n, out);
+    buf_puts(out, ",\"type\":\"raw_message_tokens\"}");
+  }
+  buf_putc(out, ']');
+  buf_free(&text);
+}
+
+/* vLLM's own fields. */
+static void put_extensions(const struct reply *r, bool through, struct buf *out) {
+  if (through && r->o.ask->raw && !r->o.hide) {
+    put_raw(r, "input_messages", false, out);
+    put_raw(r, "output_messages", true, out);
+  } else {
+    buf_puts(out, ",\"input_messages\":null,\"output_messages\":null");
+  }
+  buf_puts(out, ",\"kv_transfer_params\":");
+  buf_puts(out, through && r->transfer ? r->transfer : "null");
+}
+
 /* `f` NULL: it has only begun. */
 static void put_response(const struct reply *r, const struct reply_facts *f, struct buf *out) {
   const struct genchoice *c = last_of(r);
@@ -276,6 +311,7 @@ static void put_response(const struct reply *r, const struct reply_facts *f, str
              r->o.ask->store ? "true" : "false",
              f && is_cut(c) ? "{\"reason\":\"max_output_tokens\"}" : "null");
   buf_put(out, r->o.ask->echo.data, r->o.ask->echo.len);
+  put_extensions(r, f != NULL, out);
   buf_putc(out, '}');
 }
 

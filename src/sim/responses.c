@@ -201,6 +201,10 @@ static int read_store(const struct value *body, const struct response_store *sto
              : 0;
 }
 
+static bool is_true(const struct value *v) {
+  return v && v->kind == VALUE_BOOL && v->u.boolean;
+}
+
 static int check(const struct value *body, const struct genmodel *model, struct apierror *e) {
   const struct value *choice = value_get(body, "tool_choice");
   const char *word = value_to_string(choice);
@@ -210,6 +214,9 @@ static int check(const struct value *body, const struct genmodel *model, struct 
   if (value_count(value_get(body, "previous_input_messages")))
     return apierror_set(e, 400, "previous_input_messages",
                         "previous_input_messages is not supported by this simulated replica");
+  if (harmony && is_true(value_get(body, "enable_response_messages")))
+    return apierror_set(e, 400, "enable_response_messages",
+                        "enable_response_messages is not supported by this simulated gpt-oss");
   if (harmony && logprobs_included(body))
     return invalid(e, "logprobs", "logprobs are not supported with gpt-oss models");
   if (harmony && !reqfield_absent(choice) && (!word || strcmp(word, "auto") != 0))
@@ -248,6 +255,8 @@ int responses_parse(const char *body, size_t len, const struct genmodel *model,
   rc = check(&v, model, e);
   if (!rc)
     rc = read_store(&v, store, ask, e);
+  if (!rc)
+    rc = reqfield_bool(&v, "enable_response_messages", &ask->raw, e);
   if (!rc)
     rc = reqfield_int(&v, "max_tool_calls", 0, &ask->max_calls, e);
   if (!rc)

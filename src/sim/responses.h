@@ -47,6 +47,7 @@ struct response_ask {
   int64_t max_calls, calls; /* max_tool_calls; those that were made of the server's own tools */
   char *previous;           /* previous_response_id; NULL */
   bool store, background;
+  bool raw;        /* enable_response_messages: prompts and outputs are told as they were */
   struct buf echo; /* `,"instructions":…,"metadata":…` and the rest, ready made */
 };
 

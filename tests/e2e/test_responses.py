@@ -175,6 +175,23 @@ def test_refusals_and_faults(work):
         eq((read["complete"], read.get("finish_reason")), (False, None))
 
 
+def test_raw_messages(work):
+    """enable_response_messages: what was rendered and sampled, as text and ids; a prefill leg says where its KV is."""
+    with fleet(work, "--profile", "instant") as f:
+        rendered = f.ask("/v1/chat/completions/render", {"messages": [{"role": "user", "content": "Hi"}]}).json["token_ids"]
+        body = {"input": "Hi", "max_output_tokens": 3, "ignore_eos": True}
+        said = f.ask(PATH, dict(body, enable_response_messages=True)).json
+        text = said["output"][0]["content"][0]["text"]
+        eq(said["input_messages"], [{"message": bytes(rendered).decode(), "tokens": rendered, "type": "raw_message_tokens"}])
+        eq(said["output_messages"], [{"message": text, "tokens": list(text.encode()), "type": "raw_message_tokens"}])
+        plain = f.ask(PATH, body).json
+        eq((plain["input_messages"], plain["output_messages"], plain["kv_transfer_params"]), (None, None, None))
+        leg = f.ask(PATH, dict(body, max_output_tokens=1, kv_transfer_params={"do_remote_decode": True, "do_remote_prefill": False})).json
+        eq(leg["kv_transfer_params"]["remote_request_id"], leg["id"])
+    with fleet(work, "--profile", "instant", "--tokenizer", harmony(work)) as f:
+        eq(f.ask(PATH, dict(body, enable_response_messages=True), 400).json["error"]["param"], "enable_response_messages")
+
+
 # ---- in the background ----
 
 SLOW = ("--profile", "fixed", "--set", "ttft=100ms", "--set", "itl=20ms")
