@@ -338,9 +338,11 @@ static void print_events(const struct simfleet *f) {
 
 /* What the profile's figures come to: one that was said in other units stands out here. */
 static void print_pace(const struct steptime_profile *p) {
-  const struct engine_step prompt = {.prefill_tokens = 1000, .prefill_context = 1000 * 999 / 2};
+  const struct engine_step prompt = {.prefill_tokens = 1000,
+                                     .prefill_context = UINT64_C(1000) * 999 / 2};
   const uint64_t ns[] = {p->request_overhead_ns + steptime_engine_ns(p, &prompt),
-                         steptime_step_ns(p, 0, 1, 1024), steptime_step_ns(p, 0, 64, 64 * 1024)};
+                         steptime_step_ns(p, 0, 1, 1024),
+                         steptime_step_ns(p, 0, 64, UINT64_C(64) * 1024)};
   char text[ARRAY_LEN(ns)][32];
   for (size_t i = 0; i < ARRAY_LEN(ns); i++)
     units_format_seconds((double)ns[i] / 1e9, text[i], sizeof text[i]);

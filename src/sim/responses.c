@@ -48,10 +48,12 @@ void response_store_put(struct response_store *s, const char *id, struct value m
                         size_t kept_items, const char *reply) {
   struct response_entry *x = response_store_get(s, id);
   if (!x) {
+    struct response_entry made = {.id = mem_strdup(id), .messages = value_null()};
+    buf_init(&made.events, BUF_MAX_OWN);
     MEM_GROW(s->entries, s->n, s->cap);
-    x = &s->entries[s->n++];
-    *x = (struct response_entry){.id = mem_strdup(id), .messages = value_null()};
-    buf_init(&x->events, BUF_MAX_OWN);
+    assert(s->entries);
+    s->entries[s->n++] = made;
+    x = &s->entries[s->n - 1];
   }
   value_free(&x->messages);
   x->messages = messages;
