@@ -109,6 +109,8 @@ static void put_code(struct reply *r, struct events *ev) {
     put_place(r, out);
     buf_puts(out, keys[i]);
     json_write_string(out, code ? code : "", code ? strlen(code) : 0);
+    if (!i)
+      events_say(ev, code && *code, false);
     end_event(i ? TRUTH_ROLE : TRUTH_CONTENT, ev);
   }
   mem_free(code);

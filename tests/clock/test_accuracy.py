@@ -83,6 +83,39 @@ def test_gaps_of_64_streams(work):
     near(quantile(errors, 0.99), 0, LIMIT, "gap error p99")
 
 
+def test_verify_judges_the_stamps(work):
+    """run --verify: the p99 error of first tokens is inside the limit and no token count differs; the same run is refused
+    once 2 % of the log's writes are 10 ms earlier, or one count of one request is another."""
+    limit = ("--limit", f"measurement_error_p99={LIMIT / 1e6:g}ms")
+    result = run(work, "perigee.closed { users = 16, sessions = 600 }", STREAMS.replace("30", "8"), "--sim", "2", "--profile", "fixed",
+                 "--sim-set", "ttft=30ms", "--sim-set", "itl=5ms", "--verify", "--truth", "truth.jsonl", *limit)
+    eq(result.status, 0, result.out[-3000:] + result.err)
+    v, checks = result.summary["verify"], {c["name"]: c for c in result.summary["checks"]}
+    eq((v["joined"], v["differing"], v["errors"]["ttft"]["n"]), (600, 0, 600))
+    eq(checks["measurement_error_p99"]["figure"], v["errors"]["ttft"]["p99"], "judged by the log")
+    log = truth_of(work)
+
+    def verify(change):
+        path = work.write("t.jsonl", "".join(json.dumps(change(i, dict(t)), separators=(",", ":")) + "\n"
+                                             for i, t in enumerate(log)))
+        return work.perigee("verify", result.folder, path, *limit)
+
+    def late(i, t):
+        if i % 50 == 0:
+            t["writes"] = [dict(w, ns=w["ns"] - 10_000_000) for w in t["writes"]]
+        return t
+
+    eq(verify(lambda _i, t: t).status, 0)
+    said = verify(late)
+    eq(said.status, 98, said.out)
+    has(said.out, "NOT  measurement_error_p99")
+    for count in ("prompt_tokens", "output_tokens", "cached_tokens"):
+        said = verify(lambda i, t, count=count: dict(t, **{count: t[count] + (i == 300)}))
+        eq(said.status, 98, count + said.out)
+        has(said.out, f"{count} differ in 1 of 600")
+        has(said.out, "NOT  ground_truth")
+
+
 def test_ttft_and_itl_of_the_fixed_profile(work):
     result = run(work, "perigee.closed { users = 1, sessions = 10 }", STREAMS, "--sim", "1", "--profile", "fixed",
                  "--sim-set", "ttft=80ms", "--sim-set", "itl=10ms")

@@ -228,6 +228,25 @@ def test_other_servers_faces(work):
         eq({r["cached_state"] == "absent" for r in result.rows}, {known == 0}, face)
 
 
+def test_the_server_s_own_tool_loop(work):
+    """One request, several turns of the engine's: all kinds of calls, streamed and whole; every event has its write."""
+    session = """
+    local tools = { { type = "mcp", server_label = "docs" }, { type = "web_search_preview" },
+      { type = "code_interpreter", container = { type = "auto" } } }
+    for i = 1, 6 do
+      vu:http { path = "/v1/responses", stream = i % 3 > 0 and "responses" or nil, api = i % 3 == 0 and "responses" or nil,
+        json = { input = ("x"):rep(20 * i + vu.session), tools = tools, stream = i % 3 > 0 } }
+    end
+"""
+    result = run(work, session, "--sim", "1", "--profile", "instant", "--sim-set", "tool_call_p=1", "--sim-set",
+                 "tool_latency=1ms", "--sim-set", "tool_rounds=3", load="perigee.closed { users = 2, sessions = 6 }")
+    eq(result.summary["requests"]["ok"], 36, result.out[-2000:] + result.err)
+    v = result.summary["verify"]
+    eq((v["joined"], v["differing"], v["rows_alone"], v["lines_alone"]), (36, 0, {}, {}), str(v["first"]))
+    eq(v["counts"]["output_events"], {"compared": 24, "differ": 0}, str(v["first"]))
+    eq(v["errors"]["ttft"]["n"], 24)
+
+
 def test_nothing_is_left_of_a_run_that_never_began(work):
     result = work.perigee("run", "chat_multi_turn", "--verify", "--tokenizer", "/nowhere")
     eq(result.status, 2, result.out + result.err)
