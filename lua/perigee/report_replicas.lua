@@ -8,7 +8,7 @@ local refusal_note, note_refused = words.refusal_note, words.note_refused
 
 local servers = {}
 
-local MAX_REPLICAS = 24
+local MAX_REPLICAS, MAX_SLOW = 24, 8
 
 -- A policy that keeps sessions where they are splits few of them unevenly, and chance is enough of a
 -- reason while the split lies within what it does: the sum of (n − mean)²/mean, whose mean is replicas − 1.
@@ -43,19 +43,27 @@ local function unevenness(summary, list)
     .. "route.least_inflight() split by request."):format(policy, counted(sessions, "session"))
 end
 
--- A replica whose requests take much longer than those of the others.
+-- Replicas whose requests take much longer than those of the others: than the middle one of them, which is
+-- the middle of all, or its neighbour where the replica itself stands before it.
 local function outliers(list, notes)
+  local means, slow = {}, {}
   for _, r in ipairs(list) do
-    local others = {}
-    for _, other in ipairs(list) do
-      others[#others + 1] = other ~= r and num(other.e2e_mean) or nil
+    means[#means + 1] = num(r.e2e_mean)
+  end
+  table.sort(means)
+  for _, r in ipairs(list) do
+    local own, at_middle = num(r.e2e_mean), #means // 2
+    if own and #means >= 3 and (num(r.e2e_n) or 0) >= 10 then
+      local middle = own <= means[at_middle] and means[at_middle + 1] or means[at_middle]
+      if middle > 0 and own > 1.5 * middle then
+        slow[#slow + 1] = ("%s is slow: its mean e2e is %.1f times that of the others."):format(
+          tostring(r.id), own / middle)
+      end
     end
-    table.sort(others)
-    local middle, own = others[(#others + 1) // 2], num(r.e2e_mean)
-    if own and #others >= 2 and middle > 0 and own > 1.5 * middle and (num(r.e2e_n) or 0) >= 10 then
-      notes[#notes + 1] = ("%s is slow: its mean e2e is %.1f times that of the others."):format(
-        tostring(r.id), own / middle)
-    end
+  end
+  table.move(slow, 1, math.min(#slow, MAX_SLOW), #notes + 1, notes)
+  if #slow > MAX_SLOW then
+    notes[#notes + 1] = ("… and %d more are slow."):format(#slow - MAX_SLOW)
   end
 end
 

@@ -63,6 +63,54 @@ describe("replicas", function()
   end)
 end)
 
+describe("slow replicas", function()
+  -- The middle one of the others, as it is defined.
+  local function slow(means)
+    local said = {}
+    for i, own in ipairs(means) do
+      local others = {}
+      for k, mean in ipairs(means) do
+        others[#others + 1] = k ~= i and mean or nil
+      end
+      table.sort(others)
+      local middle = others[(#others + 1) // 2]
+      said[#said + 1] = #others >= 2 and own > 1.5 * middle and ("r%d is slow: its mean e2e is %.1f times "
+        .. "that of the others."):format(i, own / middle) or nil
+    end
+    return said
+  end
+
+  local function notes(means)
+    local list = {}
+    for i, mean in ipairs(means) do
+      list[i] = { id = "r" .. i, requests = 10, e2e_n = 10, e2e_mean = mean, rotation = 1 }
+    end
+    return servers.replicas({ replicas = list }).notes
+  end
+
+  it("are those beyond 1.5 times the middle one of the others", function()
+    local rng = require("perigee.gen").rng(7, "means")
+    for n = 1, 9 do
+      for _ = 1, 40 do
+        local means = {}
+        for i = 1, n do
+          means[i] = rng:int(1, 6)
+        end
+        local want = slow(means)
+        expect(table.move(notes(means), 1, math.min(#want, 8), 1, {})):eq(table.move(want, 1, 8, 1, {}))
+      end
+    end
+  end)
+
+  it("are counted where they are many", function()
+    local means = {}
+    for i = 1, 4096 do
+      means[i] = i <= 1000 and 100 or 1
+    end
+    expect(table.concat(notes(means), "\n")):contains "… and 992 more are slow."
+  end)
+end)
+
 describe("failures", function()
   it("list failures by number with the first message of each class", function()
     local s = servers.failures({
