@@ -51,6 +51,8 @@ static const struct options_spec specs[] = {
      "change a field of the profile, may be repeated: kv_blocks or kv_tokens, block_size, "
      "max_model_len, "
      "max_num_batched_tokens, max_num_seqs, long_prefill_token_threshold, watermark (a share), "
+     "reserve_full_isl (on; off: prompts are let in chunk by chunk), async_scheduling (off; on: a "
+     "step is scheduled while the one before it runs, vLLM's default where it is supported), "
      "prefix_caching (on, "
      "off), reasoning_tokens (of gpt-oss: analysis before each answer), tool_call_p (share of the "
      "answers that call a tool where tool_choice leaves it open), tool_rounds (no more calls after "

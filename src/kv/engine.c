@@ -43,6 +43,7 @@ bool engine_abort(struct engine *e, struct engine_request *req) {
     return false;
   struct engine_list *const lists[] = {&e->waiting, &e->loading, &e->running};
   engine_list_remove(lists[req->blocks->where], req);
+  engine_forget_pending(e, req);
   engine_release(e, req);
   engine_blocks_put(e, req->blocks);
   req->blocks = NULL;
@@ -55,7 +56,7 @@ bool engine_reset_cache(struct engine *e, bool reset_running) {
   engine_step_open(e);
   if (reset_running)
     while (e->running.n)
-      preempt_last(e, &e->running);
+      engine_forget_pending(e, preempt_last(e, &e->running));
   if (!pool_clear(&e->pool))
     return false;
   if (e->life)
@@ -95,7 +96,9 @@ static bool fits_in_block(const struct engine *e, const struct engine_request *r
 static bool schedule_running(struct engine *e, uint32_t *budget) {
   bool preempted = false;
   for (struct engine_request *r = e->running.head; r && *budget; r = r->next) {
-    uint32_t n = chunk_size(e, r->num_tokens - r->num_computed, *budget);
+    if (engine_ends_with_pending(e, r))
+      continue;
+    uint32_t n = chunk_size(e, r->num_tokens + r->num_pending - r->num_computed, *budget);
     while (!fits_in_block(e, r, n) && !engine_place(e, r, n, 0, ENGINE_PLACE_RUNNING)) {
       preempted = true;
       if (preempt_last(e, &e->running) == r)
@@ -209,7 +212,7 @@ static bool stands_still(struct engine *e, uint64_t now_ns) {
   return true;
 }
 
-static void schedule(struct engine *e, uint64_t now_ns) {
+static void find_work(struct engine *e, uint64_t now_ns) {
   uint32_t budget = e->config.max_num_batched_tokens;
   if (schedule_running(e, &budget))
     return;
@@ -221,7 +224,7 @@ static void schedule(struct engine *e, uint64_t now_ns) {
   schedule_waiting(e, now_ns, &budget);
 }
 
-static uint64_t next_arrival(const struct engine *e) {
+uint64_t engine_next_arrival(const struct engine *e) {
   uint64_t next = 0;
   for (const struct engine_request *r = e->loading.head; r; r = r->next)
     if (!r->blocks->arrived && (!next || r->blocks->ready_ns < next))
@@ -234,7 +237,7 @@ static uint64_t next_arrival(const struct engine *e) {
 static void count_pass(const struct engine *e, struct engine_step *out) {
   for (size_t i = 0; i < e->n_scheduled; i++) {
     const struct engine_request *r = e->scheduled[i].req;
-    if (r->num_output && r->num_tokens - r->num_computed == 1) {
+    if (r->num_output + r->num_pending && r->num_tokens + r->num_pending - r->num_computed == 1) {
       out->decode_tokens++;
       out->decode_context += r->num_computed;
     } else {
@@ -280,6 +283,21 @@ const uint32_t *engine_hold_blocks(const struct engine *e, uint64_t hold_id, uin
   return NULL;
 }
 
+void engine_sample(struct engine *e, struct engine_request *r) {
+  r->tokens[r->num_tokens++] = r->sample(r->user, r, r->num_output);
+  r->num_output++;
+  MEM_GROW(e->sampled, e->n_sampled, e->cap_sampled);
+  e->sampled[e->n_sampled++] = r;
+  e->totals.generated_tokens++;
+  if (r->num_output < r->max_output && r->num_tokens < e->config.max_model_len)
+    return;
+  end_blocks(e, r);
+  r->finish = ENGINE_LENGTH;
+  MEM_GROW(e->finished, e->n_finished, e->cap_finished);
+  e->finished[e->n_finished++] = r;
+  e->totals.finished++;
+}
+
 /* S5. */
 static void forward(struct engine *e) {
   bool tiers = engine_has_tiers(e);
@@ -287,19 +305,9 @@ static void forward(struct engine *e) {
     struct engine_request *r = e->scheduled[i].req;
     r->num_computed += e->scheduled[i].tokens;
     if (tiers)
-      engine_store_chunks(e, r);
-    if (r->num_computed < r->num_tokens)
-      continue;
-    r->tokens[r->num_tokens++] = r->sample(r->user, r, r->num_output);
-    r->num_output++;
-    MEM_GROW(e->sampled, e->n_sampled, e->cap_sampled);
-    e->sampled[e->n_sampled++] = r;
-    if (r->num_output < r->max_output && r->num_tokens < e->config.max_model_len)
-      continue;
-    end_blocks(e, r);
-    r->finish = ENGINE_LENGTH;
-    MEM_GROW(e->finished, e->n_finished, e->cap_finished);
-    e->finished[e->n_finished++] = r;
+      engine_store_chunks(e, r, r->num_computed);
+    if (r->num_computed == r->num_tokens)
+      engine_sample(e, r);
   }
   for (size_t i = 0; i < e->n_finished; i++) {
     engine_list_remove(&e->running, e->finished[i]);
@@ -307,11 +315,9 @@ static void forward(struct engine *e) {
       engine_blocks_put(e, e->finished[i]->blocks);
     e->finished[i]->blocks = NULL;
   }
-  e->totals.generated_tokens += e->n_sampled;
-  e->totals.finished += e->n_finished;
 }
 
-static void publish(struct engine *e, struct engine_step *out) {
+void engine_step_publish(struct engine *e, struct engine_step *out) {
   for (size_t i = 0; i < e->n_events; i++)
     if (e->events[i].kind == ENGINE_REMOVED)
       e->events[i].hashes = &e->events[i].parent;
@@ -332,17 +338,21 @@ static void publish(struct engine *e, struct engine_step *out) {
   e->published = true;
 }
 
+void engine_schedule(struct engine *e, uint64_t now_ns, struct engine_step *out) {
+  find_work(e, now_ns); /* S2 */
+  count_pass(e, out);
+}
+
 void engine_step_run(struct engine *e, uint64_t now_ns, struct engine_step *out) {
   engine_step_open(e);
   *out = (struct engine_step){0};
-  if (engine_has_work(e)) { /* S2 */
-    schedule(e, now_ns);
-    count_pass(e, out);
+  if (engine_has_work(e)) {
+    engine_schedule(e, now_ns, out);
     forward(e);
-    out->wake_ns = next_arrival(e);
+    out->wake_ns = engine_next_arrival(e);
   }
   e->totals.steps++;
-  publish(e, out);
+  engine_step_publish(e, out);
 }
 
 /* ----------------------------------------------------------------------------------- questions */

@@ -48,6 +48,7 @@ struct engine_config {
   uint32_t max_model_len;                /* prompt + output, tokens */
   bool enable_prefix_caching;            /* off: no tiers either */
   bool reserve_full_isl;
+  bool async_scheduling;     /* steps go through engine_step_ahead and engine_step_done */
   uint32_t watermark_blocks; /* must stay free when a request is admitted while others run; vLLM's
                                 watermark · num_blocks, rounded down */
   struct engine_tiers tiers;
@@ -76,6 +77,7 @@ struct engine_request {
   /* The engine's own. Read-only for the caller. */
   uint32_t num_tokens; /* prompt + sampled */
   uint32_t num_computed;
+  uint32_t num_pending; /* tokens that steps under way will sample: asynchronous scheduling only */
   uint32_t num_output;
   uint32_t num_preemptions;
   uint32_t num_evicted; /* blocks of cached content that its own blocks took the place of */
@@ -168,6 +170,18 @@ bool engine_reset_cache(struct engine *e, bool reset_running);
 bool engine_has_work(const struct engine *e); /* something runs or waits */
 /* S2 to S5 at the time now_ns, which never goes back; it decides which loads are complete. */
 void engine_step_run(struct engine *e, uint64_t now_ns, struct engine_step *out);
+/* The same in two halves, for asynchronous scheduling (vLLM's default where it is supported): a
+ * step is scheduled while the one before it is still under way, so who arrives then waits for one
+ * step more. Of `out` the first half (S2 to S4) fills what was scheduled and the figures of the
+ * pass, the second (S5, of the oldest step under way) who sampled and ended; each has the events
+ * since the last half. What a step samples is not known before it is done: its blocks are
+ * registered a step later, and who ends with it keeps its blocks and its place among max_num_seqs
+ * until then. A step that schedules nothing is not under way. At most two are. A reset that
+ * preempts drops what the steps under way would have sampled. */
+void engine_step_ahead(struct engine *e, uint64_t now_ns, struct engine_step *out);
+void engine_step_done(struct engine *e, struct engine_step *out);
+uint32_t engine_steps_under_way(const struct engine *e);
+
 /* The KV of a prefill leg has been fetched, or nobody will: its blocks become free. False when
  * there is no such hold (any more). */
 bool engine_release_hold(struct engine *e, uint64_t hold_id);

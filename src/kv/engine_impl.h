@@ -1,6 +1,6 @@
 /* engine_impl.h: what the engine's own files share: making and adding (engine_new.c), the scheduler
- * (engine.c), lookup and placement (engine_place.c), what stands behind the pool (engine_tiers.c)
- * and the trace runner (engine_replay.c). Nobody else includes it. */
+ * (engine.c, engine_async.c), lookup and placement (engine_place.c), what stands behind the pool
+ * (engine_tiers.c) and the trace runner (engine_replay.c). Nobody else includes it. */
 #ifndef KV_ENGINE_IMPL_H
 #define KV_ENGINE_IMPL_H
 
@@ -40,6 +40,16 @@ struct engine_list {
   uint32_t n;
 };
 
+/* A step under way, of asynchronous scheduling. */
+struct engine_flight {
+  struct engine_flying {
+    struct engine_request *req; /* NULL: it was aborted or reset */
+    uint32_t end;               /* tokens that have KV when the step is done */
+    bool samples;
+  } * items;
+  size_t n, cap;
+};
+
 struct engine {
   struct engine_config config;
   struct pool pool;
@@ -52,7 +62,9 @@ struct engine {
   uint64_t last_hold;
   struct engine_fill *fills; /* foreign content: held, or not told of yet */
   uint64_t last_fill;
-  struct blocklife *life;                /* NULL: nobody follows */
+  struct blocklife *life;          /* NULL: nobody follows */
+  struct engine_flight flights[2]; /* the oldest first */
+  uint32_t n_flights;
   struct tierstore *offload;             /* NULL without */
   uint64_t link_free_ns[ENGINE_SOURCES]; /* until then earlier loads use the path */
   /* What happened since the last step was handed out; `published` says that it was. */
@@ -115,11 +127,30 @@ uint32_t engine_find_load(struct engine *e, struct engine_request *r, uint32_t c
 void engine_begin_load(struct engine *e, struct engine_request *r, uint64_t now_ns);
 /* Whether r's load is complete; at first sight its blocks are registered. */
 bool engine_load_arrived(struct engine *e, struct engine_request *r, uint64_t now_ns);
-/* Stores the chunks that r has completed. With tiers only. */
-void engine_store_chunks(struct engine *e, struct engine_request *r);
+/* Stores the chunks that r has completed: `computed` of its tokens have KV. With tiers only. */
+void engine_store_chunks(struct engine *e, struct engine_request *r, uint32_t computed);
 
-/* Starts a new list of happenings once the old one was handed out. */
+/* Starts a new list of happenings once the old one was handed out; hands it out. */
 void engine_step_open(struct engine *e);
+void engine_step_publish(struct engine *e, struct engine_step *out);
+/* S2 to S4, and what the pass consists of. */
+void engine_schedule(struct engine *e, uint64_t now_ns, struct engine_step *out);
+/* S5 for one request that has computed all of its tokens: one more, and its end if that was the
+ * last; it still is in its list then. */
+void engine_sample(struct engine *e, struct engine_request *r);
+/* When the next load is complete, 0 = none is under way. */
+uint64_t engine_next_arrival(const struct engine *e);
+
+/* ---- engine_async.c ---- */
+
+/* Whether r ends with what it is going to sample. */
+static inline bool engine_ends_with_pending(const struct engine *e,
+                                            const struct engine_request *r) {
+  return r->num_pending && (r->num_output + r->num_pending >= r->max_output ||
+                            r->num_tokens + r->num_pending >= e->config.max_model_len);
+}
+/* Steps under way have nothing to do with r any more. */
+void engine_forget_pending(struct engine *e, struct engine_request *r);
 /* engine_fill.c: a step has told of the fills there are: those that hold nothing go, or `all`. */
 void engine_fills_told(struct engine *e, bool all);
 

@@ -117,6 +117,8 @@ void engine_delete(struct engine *e) {
   mem_free(e->finished);
   mem_free(e->events);
   mem_free(e->loads);
+  mem_free(e->flights[0].items);
+  mem_free(e->flights[1].items);
   engine_fills_told(e, true);
   tierstore_delete(e->offload);
   pool_free(&e->pool);
@@ -173,7 +175,8 @@ int engine_add(struct engine *e, struct engine_request *req, struct err *err) {
   if (most > e->config.max_model_len)
     most = e->config.max_model_len;
   req->num_tokens = req->prompt_len;
-  req->num_computed = req->num_output = req->num_preemptions = req->num_evicted = 0;
+  req->num_computed = req->num_pending = req->num_output = req->num_preemptions = req->num_evicted =
+      0;
   req->num_cached = -1;
   req->finish = ENGINE_RUNNING;
   memset(req->num_loaded, 0, sizeof req->num_loaded);

@@ -183,9 +183,9 @@ bool engine_load_arrived(struct engine *e, struct engine_request *r, uint64_t no
   return true;
 }
 
-void engine_store_chunks(struct engine *e, struct engine_request *r) {
+void engine_store_chunks(struct engine *e, struct engine_request *r, uint32_t computed) {
   struct engine_blocks *b = r->blocks;
-  uint32_t n = r->num_computed / e->config.tiers.chunk_tokens;
+  uint32_t n = computed / e->config.tiers.chunk_tokens;
   if (n <= b->n_stored)
     return;
   struct tierstore *shared = e->config.tiers.shared;

@@ -17,9 +17,11 @@ struct replica {
   struct gauges now; /* published */
   /* The step under way. */
   bool in_step;
-  bool chained;     /* the last step ended just now */
-  uint64_t due_ns;  /* when the step under way, or the last one, is to end */
-  uint64_t wake_ns; /* nothing is under way until then but loads; 0 = not so */
+  bool chained;      /* the last step ended just now */
+  uint64_t due_ns;   /* when the step under way, or the last one, is to end */
+  uint64_t wake_ns;  /* nothing is under way until then but loads; 0 = not so */
+  bool ahead;        /* asynchronous scheduling: the step behind it is scheduled already */
+  uint64_t ahead_ns; /* and takes so long */
   struct gauges after;
   struct replica_seq **batch; /* who sampled */
   size_t n_batch, cap_batch;
@@ -154,25 +156,26 @@ static void count_batch(struct replica *r, const struct engine_step *step) {
     r->meters.batch_hit_rate = (double)hits / (double)(hits + step->prefill_tokens);
 }
 
-static void run_step(struct replica *r, uint64_t now_ns, struct engine_step *step) {
-  r->life.now_ns = now_ns;
-  engine_step_run(r->engine, now_ns, step);
-  count_batch(r, step);
+static void tell(struct replica *r, const struct engine_step *step) {
   if (!step->n_events || !r->listener.events)
     return;
   r->listener.events(r->listener.user, step->events, step->n_events);
   r->unpublished = true;
 }
 
-bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *due_ns) {
-  if (r->in_step)
-    return false;
-  bool on_time = r->chained && now_ns - r->due_ns < REPLICA_CATCH_UP_NS;
-  uint64_t begin_ns = on_time ? r->due_ns : now_ns;
-  r->chained = false;
-  r->wake_ns = 0;
-  if (!engine_has_work(r->engine))
-    return false;
+static void run_step(struct replica *r, uint64_t now_ns, struct engine_step *step) {
+  r->life.now_ns = now_ns;
+  if (r->config.async_scheduling)
+    engine_step_ahead(r->engine, now_ns, step);
+  else
+    engine_step_run(r->engine, now_ns, step);
+  count_batch(r, step);
+  stamp_admitted(step, now_ns);
+  tell(r, step);
+}
+
+/* Schedules a step where none is under way. False: there is nothing to do. */
+static bool schedule(struct replica *r, uint64_t now_ns, uint64_t begin_ns) {
   struct engine_step step;
   do { /* a step in which everyone was preempted takes no time */
     publish(r, now_ns);
@@ -184,13 +187,45 @@ bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *due_ns) {
     r->wake_ns = step.wake_ns;
     return false;
   }
-  r->in_step = true;
-  r->after = read_gauges(r);
-  stamp_admitted(&step, begin_ns);
-  take_batch(r, &step);
-  r->due_ns = begin_ns + steptime_engine_ns(&r->profile, &step);
-  *due_ns = r->due_ns;
+  take_batch(r, &step); /* nobody yet where steps are scheduled ahead */
+  r->ahead_ns = steptime_engine_ns(&r->profile, &step);
   return true;
+}
+
+/* Schedules the step behind the one that begins. */
+static void look_ahead(struct replica *r, uint64_t begin_ns) {
+  struct engine_step step = {0};
+  if (engine_has_work(r->engine))
+    run_step(r, begin_ns, &step);
+  r->ahead = step.n_scheduled > 0;
+  r->ahead_ns = steptime_engine_ns(&r->profile, &step);
+}
+
+bool replica_begin(struct replica *r, uint64_t now_ns, uint64_t *due_ns) {
+  if (r->in_step)
+    return false;
+  bool on_time = r->chained && now_ns - r->due_ns < REPLICA_CATCH_UP_NS;
+  uint64_t begin_ns = on_time ? r->due_ns : now_ns;
+  r->chained = false;
+  r->wake_ns = 0;
+  if (!r->ahead && (!engine_has_work(r->engine) || !schedule(r, now_ns, begin_ns)))
+    return false;
+  r->in_step = true;
+  *due_ns = r->due_ns = begin_ns + r->ahead_ns;
+  if (r->config.async_scheduling)
+    look_ahead(r, begin_ns);
+  r->after = read_gauges(r);
+  return true;
+}
+
+/* What the step under way sampled, where that is known only at its end. */
+static void land(struct replica *r, uint64_t now_ns) {
+  struct engine_step step;
+  r->life.now_ns = now_ns;
+  engine_step_done(r->engine, &step);
+  tell(r, &step);
+  take_batch(r, &step);
+  r->after = read_gauges(r);
 }
 
 static double seconds(uint64_t from, uint64_t to) {
@@ -248,6 +283,8 @@ void replica_end(struct replica *r, uint64_t now_ns) {
   assert(r->in_step);
   r->in_step = false;
   r->chained = true;
+  if (r->config.async_scheduling)
+    land(r, now_ns);
   r->now = r->after;
   publish(r, now_ns);
   uint64_t tokens = 0, output = 0;

@@ -2,8 +2,9 @@
  *
  * A step begins when there is work, is settled in the engine at once, and ends after the time that
  * the step-time model gives; the tokens it sampled are handed out at its end. What arrives, leaves
- * or is reset in between counts for the next step, as in vLLM. Pure: time is an argument, the
- * caller owns the timers. One thread. */
+ * or is reset in between counts for the next step, as in vLLM; with async_scheduling for the one
+ * after, since the next is scheduled when a step begins. Pure: time is an argument, the caller owns
+ * the timers. One thread. */
 #ifndef SIM_REPLICA_H
 #define SIM_REPLICA_H
 
@@ -32,7 +33,7 @@ struct replica_seq {
   uint32_t max_tokens;   /* as asked for, for the metrics */
   uint64_t received_ns;  /* the caller's stamp of its arrival */
   uint64_t queued_ns;    /* the caller's stamp of replica_add: later by the request's overhead */
-  uint64_t scheduled_ns; /* its first step began; 0 before */
+  uint64_t scheduled_ns; /* its first step began, or was scheduled behind another; 0 before */
   uint64_t first_ns, last_ns; /* ends of the steps of its first and latest token; 0 before */
   enum meter_finish finish;   /* by what it ends if it is not aborted: METER_STOP or METER_LENGTH */
   bool in_step, gone;         /* the replica's own */

@@ -51,6 +51,8 @@ static const struct key keys[] = {
     {"tool_result_tokens", KEY_WHOLE, TOOLS(result_tokens), 1, 1e6},
     {"tool_latency", KEY_TIME_NS, TOOLS(latency_ns), 0, DAY_S},
     {"tool_salt_lost", KEY_SWITCH, TOOLS(salt_lost), 0, 0},
+    {"reserve_full_isl", KEY_SWITCH, ENGINE(reserve_full_isl), 0, 0},
+    {"async_scheduling", KEY_SWITCH, ENGINE(async_scheduling), 0, 0},
     {"prefix_caching", KEY_SWITCH, ENGINE(enable_prefix_caching), 0, 0},
     {"ttft", KEY_TTFT, 0, 0, DAY_S},
     {"itl", KEY_ITL, 0, 0, DAY_S},

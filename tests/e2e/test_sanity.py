@@ -75,9 +75,10 @@ for i, n in ipairs { %s } do
 end"""
 
 
-def cold_and_warm(work, profile, lengths):
+def cold_and_warm(work, profile, lengths, *args):
     """[(length, uncached when warm, ttft cold, ttft warm)] on an idle replica."""
-    rows, _ = dry(work, profile, "closed { users = 1, sessions = 1 }", COLD_AND_WARM % ",".join(map(str, lengths)))
+    rows, _ = dry(work, profile, "closed { users = 1, sessions = 1 }", COLD_AND_WARM % ",".join(map(str, lengths)),
+                  *args)
     pairs = []
     for n, cold, warm in zip(lengths, rows[::2], rows[1::2]):
         eq((cold["prompt_tokens"], cold["cached_tokens"] or 0), (n, 0))
@@ -134,9 +135,10 @@ def test_the_hit_of_turn_k_in_a_linear_session(work):
     """floor((n_k - 1) / B) B, and no more than floor((n_{k-1} + output_{k-1} - 1) / B) B: the last token sampled never
     gets KV. Where only a part of the answer is repeated, the first of the two is the smaller."""
     smaller = {False: 0, True: 0}
-    for size in (1, 5, 16, 64):
+    for size, mode in ((1, "off"), (5, "on"), (16, "off"), (16, "on"), (64, "off")):  # of async_scheduling
         _, truth = dry(work, "llama-3.1-8b", "closed { users = 1, sessions = 12 }", LINEAR % (3 * size + 1),
-                       "--sim-set", f"block_size={size}", "--sim-set", f"kv_blocks={200000 // size}")
+                       "--sim-set", f"block_size={size}", "--sim-set", f"kv_blocks={200000 // size}", "--sim-set",
+                       f"async_scheduling={mode}")
         eq(len(truth), 12 * 8)
         for i, (before, t) in enumerate(zip(truth, truth[1:]), 1):
             if i % 8 == 0:
@@ -280,6 +282,27 @@ def test_as_many_sequences_fit_as_the_kv_budget_has_room_for(work):
                            for now in {now for t in truth for now in ends(t)})
         eq(most_at_once, figures(work, profile)["kv_tokens"] // 8192, profile)
         share(most_at_once, most, 0.02, f"{profile}: sequences of 8,192 tokens")
+
+
+def test_scheduling_ahead_costs_who_arrives_a_step(work):
+    """async_scheduling: alone nothing changes, answers and hits neither; beside another, a first token comes a step later."""
+    work.write("gpu.lua", 'return { base = "llama-3.1-8b", prefill_tokens_per_s = 0, request_overhead = 0, decode_context = 0 }')
+    p = dict(figures(work, "llama-3.1-8b"), decode_context=0)
+    step = decode_ns(p, 1, 0)
+    session = f"""
+    vu:sleep(vu.session * {20.25 * step / 1e9})
+    completions.new(vu):send {{ prompt = ids(50, vu.session), max_tokens = 100 }}"""
+    waits = {}
+    for mode in ("off", "on"):
+        alone = cold_and_warm(work, "llama-3.1-8b", [300, 9000], "--sim-set", f"async_scheduling={mode}")
+        eq(alone, waits.setdefault("alone", alone))
+        _, truth = dry(work, "gpu.lua", "closed { users = 2, sessions = 2 }", session, "--sim-set", f"async_scheduling={mode}")
+        first, second = sorted(truth, key=lambda t: t["received_ns"])
+        under_way = min(now for now in ends(first) if now > second["received_ns"])
+        later = sorted(now for now in ends(first) if now > under_way)
+        eq(second["first_token_ns"], later[0 if mode == "off" else 1])
+        waits[mode] = second["first_token_ns"] - second["received_ns"]
+    exactly(waits["on"] - waits["off"], step, "what it costs", 3)
 
 
 THREADS = []

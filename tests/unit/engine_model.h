@@ -109,8 +109,8 @@ static inline bool m_place(struct model *m, struct m_request *r, uint32_t n, con
   }
   for (; need; need--)
     r->blocks[r->n_blocks++] = m_take(m);
-  if (!load)
-    m_register(m, r, end / bs);
+  if (!load) /* as far as the tokens are known */
+    m_register(m, r, (end < r->n_tokens ? end : r->n_tokens) / bs);
   return true;
 }
 
@@ -151,10 +151,20 @@ static inline struct m_request *m_preempt_last(struct model *m, struct m_list *f
   return r;
 }
 
+/* Steps under way have nothing to do with it any more. */
+static inline void m_forget(struct model *m, struct m_request *r) {
+  for (int f = 0; f < m->n_flights; f++)
+    for (int i = 0; i < m->flights[f].n; i++)
+      if (m->flights[f].r[i] == r)
+        m->flights[f].r[i] = NULL;
+  r->n_pending = 0;
+}
+
 static inline bool m_abort(struct model *m, struct m_request *r) {
   if (r->ended ||
       !(m_remove(&m->running, r) || m_remove(&m->loading, r) || m_remove(&m->waiting, r)))
     return false;
+  m_forget(m, r);
   m_give_back(m, r);
   r->ended = true;
   m->totals.aborted++;
@@ -164,7 +174,7 @@ static inline bool m_abort(struct model *m, struct m_request *r) {
 
 static inline bool m_reset(struct model *m, bool running) {
   while (running && m->running.n)
-    m_preempt_last(m, &m->running);
+    m_forget(m, m_preempt_last(m, &m->running));
   if (m->n_free != m->c.num_blocks - 1) {
     m->seen.refused_resets++;
     return false;
@@ -193,11 +203,19 @@ static inline void m_schedule(struct model *m, struct m_request *r, uint32_t n) 
   m->totals.scheduled_tokens += n;
 }
 
+/* Whether it ends with what steps under way will sample. */
+static inline bool m_last_is_pending(const struct model *m, const struct m_request *r) {
+  uint32_t left = r->max_output - r->n_output, room = m->c.max_model_len - r->n_tokens;
+  return r->n_pending && r->n_pending >= (left < room ? left : room);
+}
+
 static inline bool m_schedule_running(struct model *m, uint32_t *budget) {
   bool preempted = false;
   for (int i = 0; i < m->running.n && *budget; i++) {
     struct m_request *r = m->running.at[i];
-    uint32_t n = m_chunk(m, r->n_tokens - r->n_computed, *budget);
+    if (m_last_is_pending(m, r))
+      continue;
+    uint32_t n = m_chunk(m, r->n_tokens + r->n_pending - r->n_computed, *budget);
     while (!m_place(m, r, n, NULL, 0, false, false)) {
       preempted = true;
       if (m_preempt_last(m, &m->running) == r)
@@ -396,11 +414,11 @@ static inline void m_end(struct model *m, struct m_request *r) {
     m_give_back(m, r);
 }
 
-static inline void m_forward(struct model *m) {
+static inline void m_count_pass(struct model *m) {
   for (int i = 0; i < m->scheduled.n; i++) {
     struct m_request *r = m->scheduled.at[i];
     uint32_t n = m->tokens_of[i];
-    if (r->n_output && r->n_tokens - r->n_computed == 1) {
+    if (r->n_output + r->n_pending && r->n_tokens + r->n_pending - r->n_computed == 1) {
       m->decode_tokens++;
       m->decode_context += r->n_computed;
     } else {
@@ -409,21 +427,72 @@ static inline void m_forward(struct model *m) {
         m->prefill_context += r->n_computed + k;
     }
   }
+}
+
+static inline void m_sample_one(struct model *m, struct m_request *r) {
+  r->tokens[r->n_tokens++] = m_sample(r->real, r->n_output++);
+  m_push(&m->sampled, r);
+  m->totals.generated_tokens++;
+  m->seen.ended_by_length += r->n_output < r->max_output && r->n_tokens == m->c.max_model_len;
+  if (r->n_output == r->max_output || r->n_tokens == m->c.max_model_len)
+    m_end(m, r);
+}
+
+static inline void m_forward(struct model *m) {
   for (int i = 0; i < m->scheduled.n; i++) {
     struct m_request *r = m->scheduled.at[i];
     r->n_computed += m->tokens_of[i];
-    m_store(m, r);
-    if (r->n_computed < r->n_tokens)
-      continue;
-    r->tokens[r->n_tokens++] = m_sample(r->real, r->n_output++);
-    m_push(&m->sampled, r);
-    m->totals.generated_tokens++;
-    m->seen.ended_by_length += r->n_output < r->max_output && r->n_tokens == m->c.max_model_len;
-    if (r->n_output == r->max_output || r->n_tokens == m->c.max_model_len)
-      m_end(m, r);
+    m_store(m, r, r->n_computed);
+    if (r->n_computed == r->n_tokens)
+      m_sample_one(m, r);
   }
   for (int i = 0; i < m->finished.n; i++)
     m_remove(&m->running, m->finished.at[i]);
+}
+
+/* The halves of an asynchronous step. */
+static inline void m_take_off(struct model *m) {
+  struct m_flight *f = &m->flights[m->n_flights++];
+  f->n = m->scheduled.n;
+  for (int i = 0; i < f->n; i++) {
+    struct m_request *r = f->r[i] = m->scheduled.at[i];
+    f->end[i] = r->n_computed += m->tokens_of[i];
+    f->samples[i] = r->n_computed == r->n_tokens + r->n_pending;
+    r->n_pending += f->samples[i];
+  }
+}
+
+static inline bool m_is_running(const struct model *m, const struct m_request *r) {
+  for (int i = 0; i < m->running.n; i++)
+    if (m->running.at[i] == r)
+      return true;
+  return false;
+}
+
+static inline void m_done(struct model *m) {
+  struct m_flight f = m->flights[0];
+  for (int i = 0; i < f.n; i++) {
+    struct m_request *r = f.r[i];
+    if (!r)
+      continue;
+    bool running = m_is_running(m, r);
+    if (running)
+      m_store(m, r, f.end[i]);
+    if (!f.samples[i])
+      continue;
+    r->n_pending--;
+    uint64_t stored = m->totals.stored;
+    if (running)
+      m_register(m, r, (r->n_computed - r->n_pending) / m->c.block_size);
+    m->seen.blocks_on_arrival += m->totals.stored - stored;
+    m_sample_one(m, r);
+    m->seen.ended_while_waiting += r->ended && !running;
+  }
+  for (int i = 0; i < m->finished.n; i++)
+    if (!m_remove(&m->running, m->finished.at[i]))
+      m_remove(&m->waiting, m->finished.at[i]);
+  m->flights[0] = m->flights[1];
+  m->n_flights--;
 }
 
 static inline void m_step(struct model *m, uint64_t now_ns) {
@@ -440,7 +509,11 @@ static inline void m_step(struct model *m, uint64_t now_ns) {
     if (go_on)
       m_schedule_waiting(m, now_ns, &budget);
   }
-  m_forward(m);
+  m_count_pass(m);
+  if (!m->c.async_scheduling)
+    m_forward(m);
+  else if (m->scheduled.n)
+    m_take_off(m);
   for (int i = 0; i < m->loading.n; i++) {
     const struct m_request *r = m->loading.at[i];
     if (!r->arrived && (!m->wake_ns || r->ready_ns < m->wake_ns))

@@ -125,6 +125,7 @@ static inline void w_same_requests(struct walk *w, const struct w_replica *p) {
     W_SAME("tokens of a request", got->num_tokens, want->n_tokens);
     W_SAME("its last token", got->tokens[got->num_tokens - 1], want->tokens[want->n_tokens - 1]);
     W_SAME("its computed tokens", got->num_computed, want->n_computed);
+    W_SAME("its pending tokens", got->num_pending, want->n_pending);
     W_SAME("its outputs", got->num_output, want->n_output);
     W_SAME("its preemptions", got->num_preemptions, want->preemptions);
     W_SAME("its cached tokens", got->num_cached, want->cached);
@@ -357,11 +358,13 @@ static inline void w_config(struct walk *w, bool tiers) {
 }
 
 /* One walk of W_STEPS steps; what happened in it is added to `seen`. */
-static inline void walk_once(struct walk *w, uint64_t seed, bool tiers, struct m_seen *seen) {
+static inline void walk_once(struct walk *w, uint64_t seed, bool tiers, bool async,
+                             struct m_seen *seen) {
   memset(w, 0, sizeof *w);
   w->seed = seed;
   rng_init(&w->rng, seed, 1);
   w_config(w, tiers);
+  w->c.async_scheduling = async;
   for (int i = 0; i < W_REPLICAS; i++) {
     struct err err;
     w->replicas[i].engine = engine_new(&w->c, &err);
@@ -375,8 +378,18 @@ static inline void walk_once(struct walk *w, uint64_t seed, bool tiers, struct m
     m_open(&p->model);
     w_operate(w, p);
     w->now_ns += w_draw(w, 0, 200);
-    engine_step_run(p->engine, w->now_ns, &s);
-    m_step(&p->model, w->now_ns);
+    int under_way = p->model.n_flights;
+    if (under_way == 2 || (under_way && w_chance(w, 30))) {
+      engine_step_done(p->engine, &s);
+      m_done(&p->model);
+    } else if (async) {
+      engine_step_ahead(p->engine, w->now_ns, &s);
+      m_step(&p->model, w->now_ns);
+    } else {
+      engine_step_run(p->engine, w->now_ns, &s);
+      m_step(&p->model, w->now_ns);
+    }
+    W_SAME("steps under way", engine_steps_under_way(p->engine), p->model.n_flights);
     w_same_step(w, p, &s);
   }
   for (int i = 0; i < W_REPLICAS; i++) {

@@ -38,7 +38,7 @@ struct m_world {
 struct m_request {
   struct engine_request *real;
   uint32_t tokens[M_TOKENS];
-  uint32_t n_tokens, n_computed, n_output, max_output, remote;
+  uint32_t n_tokens, n_computed, n_pending, n_output, max_output, remote;
   const char *salt, *adapter;
   uint32_t blocks[M_TOKENS], n_blocks, registered, stored, preemptions;
   uint32_t load[ENGINE_SOURCES], first_load[ENGINE_SOURCES];
@@ -64,11 +64,18 @@ struct m_holds {
   int n;
   uint64_t last;
 };
+/* A step under way: whose tokens, how far, and who gets one. */
+struct m_flight {
+  struct m_request *r[M_LIST]; /* NULL: aborted or reset */
+  uint32_t end[M_LIST];
+  bool samples[M_LIST];
+  int n;
+};
 /* How often what should be walked through happened. */
 struct m_seen {
   uint64_t preempted, hit_after_preemption, standstills, refused_resets, resets, aborts, copies,
       salt_hits, adapter_hits, skipped, gated, ended_by_length, fills, fill_evictions, held_fills,
-      releases, loads[ENGINE_SOURCES], mid_prefill;
+      releases, loads[ENGINE_SOURCES], mid_prefill, ended_while_waiting, blocks_on_arrival;
 };
 
 struct model {
@@ -81,6 +88,8 @@ struct model {
   struct m_list running, loading, waiting;
   struct m_holds holds, fills; /* of prefill legs, of foreign content */
   uint64_t link_free[ENGINE_SOURCES];
+  struct m_flight flights[2]; /* of asynchronous scheduling, the oldest first */
+  int n_flights;
   struct m_seen seen;
   struct engine_totals totals;
   bool cleared;
@@ -223,10 +232,10 @@ static inline bool m_has_tiers(const struct model *m) {
   return m->c.enable_prefix_caching && (m->offload.capacity || m->c.tiers.shared);
 }
 
-static inline void m_store(struct model *m, struct m_request *r) {
+static inline void m_store(struct model *m, struct m_request *r, uint32_t computed) {
   if (!m_has_tiers(m))
     return;
-  uint32_t n = r->n_computed / m->c.tiers.chunk_tokens;
+  uint32_t n = computed / m->c.tiers.chunk_tokens;
   if (n <= r->stored)
     return;
   m_touch_chain(m, r, r->stored);

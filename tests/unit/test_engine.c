@@ -335,39 +335,41 @@ static void delete_with_requests_inside(void **state) {
 /* Random operations against the slow model, step by step. ENGINE_STEPS and ENGINE_SEED (the first
  * seed) change what is walked; a failure names its seed. */
 /* A walk that never comes to a rule proves nothing of it. */
-static void check_seen(const struct m_seen *seen, bool tiers, bool chosen) {
+static void check_seen(const struct m_seen *seen, bool tiers, bool async, bool chosen) {
   const struct {
     const char *what;
     uint64_t times;
-    bool needs_tiers;
-  } all[] = {{"preemptions", seen->preempted, false},
-             {"preemptions in mid-prefill", seen->mid_prefill, false},
-             {"hits after a preemption", seen->hit_after_preemption, false},
-             {"resets", seen->resets, false},
-             {"refused resets", seen->refused_resets, false},
-             {"aborts", seen->aborts, false},
-             {"second copies", seen->copies, false},
-             {"hits behind a salt", seen->salt_hits, false},
-             {"hits of an adapter", seen->adapter_hits, false},
-             {"skipped lookups", seen->skipped, false},
-             {"refusals by the gate alone", seen->gated, false},
-             {"ends at max_model_len", seen->ended_by_length, false},
-             {"fills", seen->fills, false},
-             {"evictions by fills", seen->fill_evictions, false},
-             {"fills that were held", seen->held_fills, false},
-             {"releases of holds", seen->releases, false},
-             {"transfers", seen->loads[ENGINE_TRANSFER], false},
-             {"loads from CPU memory", seen->loads[ENGINE_OFFLOAD], true},
-             {"loads from storage", seen->loads[ENGINE_SHARED], true},
-             {"standstills", seen->standstills, true}};
+    bool needs_tiers, needs_async;
+  } all[] = {{"preemptions", seen->preempted, false, false},
+             {"preemptions in mid-prefill", seen->mid_prefill, false, false},
+             {"hits after a preemption", seen->hit_after_preemption, false, false},
+             {"resets", seen->resets, false, false},
+             {"refused resets", seen->refused_resets, false, false},
+             {"aborts", seen->aborts, false, false},
+             {"second copies", seen->copies, false, false},
+             {"hits behind a salt", seen->salt_hits, false, false},
+             {"hits of an adapter", seen->adapter_hits, false, false},
+             {"skipped lookups", seen->skipped, false, false},
+             {"refusals by the gate alone", seen->gated, false, false},
+             {"ends at max_model_len", seen->ended_by_length, false, false},
+             {"fills", seen->fills, false, false},
+             {"evictions by fills", seen->fill_evictions, false, false},
+             {"fills that were held", seen->held_fills, false, false},
+             {"releases of holds", seen->releases, false, false},
+             {"transfers", seen->loads[ENGINE_TRANSFER], false, false},
+             {"loads from CPU memory", seen->loads[ENGINE_OFFLOAD], true, false},
+             {"loads from storage", seen->loads[ENGINE_SHARED], true, false},
+             {"standstills", seen->standstills, true, false},
+             {"blocks registered when a token came", seen->blocks_on_arrival, false, true},
+             {"ends after a preemption", seen->ended_while_waiting, false, true}};
   for (size_t i = 0; i < ARRAY_LEN(all); i++) {
     print_message("  %s: %llu\n", all[i].what, (unsigned long long)all[i].times);
-    if (!chosen && (tiers || !all[i].needs_tiers))
+    if (!chosen && (tiers || !all[i].needs_tiers) && (async || !all[i].needs_async))
       assert_true(all[i].times >= 20);
   }
 }
 
-static void walk_many(bool tiers) {
+static void walk_many(bool tiers, bool async) {
   const char *steps = getenv("ENGINE_STEPS"), *first = getenv("ENGINE_SEED");
   uint64_t seed = first ? strtoull(first, NULL, 10) : 1;
   uint64_t end = seed + (steps ? strtoull(steps, NULL, 10) : 200000) / W_STEPS / 2;
@@ -375,19 +377,25 @@ static void walk_many(bool tiers) {
   struct m_seen seen = {0};
   print_message("seeds %llu to %llu\n", (unsigned long long)seed, (unsigned long long)end);
   for (; seed < end; seed++)
-    walk_once(w, seed, tiers, &seen);
+    walk_once(w, seed, tiers, async, &seen);
   free(w);
-  check_seen(&seen, tiers, steps);
+  check_seen(&seen, tiers, async, steps);
 }
 
 static void agrees_with_the_model(void **state) {
   (void)state;
-  walk_many(false);
+  walk_many(false, false);
 }
 
 static void agrees_with_the_model_with_tiers(void **state) {
   (void)state;
-  walk_many(true);
+  walk_many(true, false);
+}
+
+static void agrees_with_the_model_asynchronously(void **state) {
+  (void)state;
+  walk_many(false, true);
+  walk_many(true, true);
 }
 
 int main(void) {
@@ -404,6 +412,7 @@ int main(void) {
       cmocka_unit_test(delete_with_requests_inside),
       cmocka_unit_test(agrees_with_the_model),
       cmocka_unit_test(agrees_with_the_model_with_tiers),
+      cmocka_unit_test(agrees_with_the_model_asynchronously),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

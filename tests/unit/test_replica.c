@@ -37,16 +37,21 @@ static void on_gone(struct replica_seq *seq) {
   j->gone = true;
 }
 
-static struct replica *make(const char *profile, uint32_t blocks) {
+static struct replica *make_with(const char *profile, uint32_t blocks, bool async) {
   struct err err = {0};
   struct steptime_profile p;
   check_ok(steptime_get(profile, &p, &err), &err);
   struct engine_config e = steptime_engine_config(&p);
   e.num_blocks = blocks + 1;
   e.max_model_len = blocks * 16;
+  e.async_scheduling = async;
   struct replica *r = replica_new(&e, &p, METERS_VLLM, 1760000000, &err);
   assert_non_null(r);
   return r;
+}
+
+static struct replica *make(const char *profile, uint32_t blocks) {
+  return make_with(profile, blocks, false);
 }
 
 static void add(struct replica *r, struct job *j, uint32_t prompt, uint32_t output, uint32_t first,
@@ -141,6 +146,54 @@ static void test_requests_share_steps(void **state) {
   assert_int_equal(b.seq.scheduled_ns, ns);
   check_near(metric(r, "vllm:iteration_tokens_total_count" M), 4, 0);
   check_near(metric(r, "vllm:iteration_tokens_total_sum" M), 46, 0);
+  replica_delete(r);
+}
+
+/* Asynchronous scheduling: alone a request is as fast; who comes in the middle of a step waits for
+ * the next one too, and may leave while both are under way. */
+static void test_steps_scheduled_ahead(void **state) {
+  (void)state;
+  struct replica *r = make_with("fixed", 1000, true);
+  const uint64_t step = 10 * NS_PER_MS;
+  struct job a, b, c;
+  add(r, &a, 20, 5, 0, 0);
+  uint64_t ns;
+  assert_true(replica_begin(r, 0, &ns));
+  assert_int_equal(ns, step);
+  add(r, &b, 20, 2, 100, 1); /* the second step is scheduled already */
+  add(r, &c, 20, 9, 200, 1);
+  replica_end(r, ns);
+  assert_int_equal(a.n, 1);
+  assert_true(replica_begin(r, ns, &ns));
+  replica_end(r, ns); /* b's first step is scheduled behind it */
+  assert_int_equal(b.n, 0);
+  assert_int_equal(b.seq.scheduled_ns, step);
+  assert_true(replica_begin(r, ns, &ns));
+  replica_abort(r, &c.seq);
+  assert_true(c.gone);
+  replica_end(r, ns);
+  assert_int_equal(b.n, 1);
+  assert_int_equal(run(r, ns), 5 * step);
+  assert_true(a.last && b.last);
+  for (uint32_t i = 0; i < 5; i++)
+    assert_int_equal(a.at[i], (i + 1) * step);
+  assert_int_equal(b.at[0], 3 * step);
+  assert_int_equal(b.at[1], 4 * step);
+  assert_int_equal(c.n, 0);
+  check_near(metric(r, "vllm:num_requests_running" M), 0, 0);
+  check_near(metric(r, "vllm:generation_tokens_total" M), 7, 0);
+  add(r, &c, 20, 1, 300, 60 * NS_PER_MS); /* all that is under way goes, and something else comes */
+  assert_true(replica_begin(r, 60 * NS_PER_MS, &ns));
+  replica_abort(r, &c.seq);
+  replica_end(r, ns);
+  assert_false(replica_begin(r, ns, &ns));
+  add(r, &b, 20, 2, 400, 80 * NS_PER_MS);
+  assert_true(replica_begin(r, 80 * NS_PER_MS, &ns));
+  replica_abort(r, &b.seq); /* the step behind is empty now, and is run all the same */
+  replica_end(r, ns);
+  add(r, &a, 20, 3, 500, 91 * NS_PER_MS);
+  assert_int_equal(run(r, ns), 90 * NS_PER_MS + 4 * step);
+  assert_int_equal(a.n, 3);
   replica_delete(r);
 }
 
@@ -541,6 +594,7 @@ int main(void) {
       cmocka_unit_test(test_times_of_a_request),
       cmocka_unit_test(test_events_are_published_at_the_end),
       cmocka_unit_test(test_events_without_a_step),
+      cmocka_unit_test(test_steps_scheduled_ahead),
       cmocka_unit_test(test_requests_share_steps),
       cmocka_unit_test(test_lateness_does_not_add_up),
       cmocka_unit_test(test_gauges_are_those_of_the_last_step),

@@ -40,6 +40,9 @@ static void test_every_field(void **state) {
   set(&c, "decode_context=70ns");
   set(&c, "request_overhead=0");
   set(&c, "watermark=2%");
+  assert_true(c.engine.reserve_full_isl && !c.engine.async_scheduling);
+  set(&c, "reserve_full_isl=off");
+  set(&c, "async_scheduling=on");
   assert_int_equal(c.engine.num_blocks, 501); /* and the null block */
   assert_int_equal(c.engine.block_size, 32);
   assert_int_equal(c.engine.max_model_len, 4096);
@@ -47,6 +50,7 @@ static void test_every_field(void **state) {
   assert_int_equal(c.engine.max_num_seqs, 8);
   assert_int_equal(c.engine.long_prefill_token_threshold, 256);
   assert_false(c.engine.enable_prefix_caching);
+  assert_true(!c.engine.reserve_full_isl && c.engine.async_scheduling);
   check_near(c.time.prefill_tokens_per_s, 12000, 0);
   check_near(c.time.step_overhead_ns, 2e6, 1e-3);
   check_near(c.time.decode_base_ns, 3e6, 1e-3);
