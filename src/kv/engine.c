@@ -283,19 +283,21 @@ const uint32_t *engine_hold_blocks(const struct engine *e, uint64_t hold_id, uin
   return NULL;
 }
 
-void engine_sample(struct engine *e, struct engine_request *r) {
+static inline void sample(struct engine *e, struct engine_request *r) {
   r->tokens[r->num_tokens++] = r->sample(r->user, r, r->num_output);
   r->num_output++;
   MEM_GROW(e->sampled, e->n_sampled, e->cap_sampled);
   e->sampled[e->n_sampled++] = r;
-  e->totals.generated_tokens++;
   if (r->num_output < r->max_output && r->num_tokens < e->config.max_model_len)
     return;
   end_blocks(e, r);
   r->finish = ENGINE_LENGTH;
   MEM_GROW(e->finished, e->n_finished, e->cap_finished);
   e->finished[e->n_finished++] = r;
-  e->totals.finished++;
+}
+
+void engine_sample(struct engine *e, struct engine_request *r) {
+  sample(e, r);
 }
 
 /* S5. */
@@ -307,7 +309,7 @@ static void forward(struct engine *e) {
     if (tiers)
       engine_store_chunks(e, r, r->num_computed);
     if (r->num_computed == r->num_tokens)
-      engine_sample(e, r);
+      sample(e, r);
   }
   for (size_t i = 0; i < e->n_finished; i++) {
     engine_list_remove(&e->running, e->finished[i]);
@@ -335,6 +337,8 @@ void engine_step_publish(struct engine *e, struct engine_step *out) {
   out->n_finished = e->n_finished;
   out->events = e->events;
   out->n_events = e->n_events;
+  e->totals.generated_tokens += e->n_sampled;
+  e->totals.finished += e->n_finished;
   e->published = true;
 }
 

@@ -49,7 +49,7 @@ void engine_step_ahead(struct engine *e, uint64_t now_ns, struct engine_step *ou
 static void arrive(struct engine *e, struct engine_request *r) {
   struct engine_blocks *b = r->blocks;
   r->num_pending--;
-  if (b->where == ENGINE_IN_RUNNING && e->config.enable_prefix_caching) {
+  if (e->config.enable_prefix_caching) { /* of one that was preempted nothing is computed */
     uint32_t full = (r->num_computed - r->num_pending) / e->config.block_size;
     if (full > b->registered)
       engine_register(e, r, full);

@@ -171,10 +171,12 @@ bool engine_place(struct engine *e, struct engine_request *r, uint32_t n, uint32
   }
   if (need)
     take_blocks(e, r, need);
-  uint64_t known = end < r->num_tokens ? end : r->num_tokens; /* else the token is still to come */
   if (how != ENGINE_PLACE_LOAD && e->config.enable_prefix_caching &&
-      known >= ((uint64_t)b->registered + 1) * block_size)
-    engine_register(e, r, (uint32_t)(known / block_size));
+      end >= ((uint64_t)b->registered + 1) * block_size) {
+    uint64_t known = end < r->num_tokens ? end : r->num_tokens; /* what is pending is not */
+    if (known / block_size > b->registered)
+      engine_register(e, r, (uint32_t)(known / block_size));
+  }
   return true;
 }
 
