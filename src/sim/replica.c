@@ -187,7 +187,8 @@ static bool schedule(struct replica *r, uint64_t now_ns, uint64_t begin_ns) {
     r->wake_ns = step.wake_ns;
     return false;
   }
-  take_batch(r, &step); /* nobody yet where steps are scheduled ahead */
+  if (!r->config.async_scheduling) /* else who sampled is not known before its end */
+    take_batch(r, &step);
   r->ahead_ns = steptime_engine_ns(&r->profile, &step);
   return true;
 }

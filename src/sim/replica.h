@@ -21,8 +21,8 @@ struct replica_seq {
    * the request has left the engine. May call replica_abort for this or other requests. `quiet`:
    * only called for the first token and the last. */
   void (*on_token)(struct replica_seq *seq, bool last, uint64_t now_ns);
-  /* At the end of a step that computed some of its prompt, before on_token; NULL. Must not abort
-   * requests. */
+  /* At the end of a step that computed some of its prompt (with async_scheduling: of the one that
+   * computed the last of it), before on_token; NULL. Must not abort requests. */
   void (*on_progress)(struct replica_seq *seq, uint64_t now_ns);
   /* After replica_abort, once nothing refers to the request any more: at once, or at the end of the
    * step that is under way. The place to free it. */
