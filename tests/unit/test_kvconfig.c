@@ -60,7 +60,8 @@ static void test_settings(void **state) {
 
 static void test_refusals(void **state) {
   (void)state;
-  refuse("kv_events", "yes", "kv_events=yes: on, off, map (vLLM since June 2026), array (before) or sglang");
+  refuse("kv_events", "yes",
+         "kv_events=yes: on, off, map (vLLM since June 2026), array (before) or sglang");
   refuse("kv_events_port", "70000", "kv_events_port=70000: a whole number from 0 to 65535");
   refuse("kv_events_max_queue_size", "0", "a whole number from 1 to");
   refuse("kv_events_endpoint", "5557", "kv_events_endpoint=5557: tcp://*:5557 (bound on every");
