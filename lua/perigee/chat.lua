@@ -233,7 +233,7 @@ local function rendered(conv, options, prompt)
   update(conv, "conv:send")
   prompt.render_ns, prompt.tokenize_ns, prompt.hash_ns = conv.render_ns, conv.tokenize_ns, conv.hash_ns
   conv.render_ns, conv.tokenize_ns, conv.hash_ns = nil, nil, nil
-  prompt.api = "completions"
+  prompt.api, prompt.harmony = "completions", conv.renderer.harmony or nil
   prompt.prompt_tokens, prompt.survived_tokens = conv.core:prompt_tokens(), conv.core:prompt_sent()
   options.model, options.add_special_tokens = conv.model, false
   return conv.core:prompt_body(options)

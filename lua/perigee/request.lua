@@ -117,7 +117,7 @@ end
 
 -- Sends `body`; `verb` is "http" or "try_http". `prompt` says what it is: api, turn, step, branch,
 -- parent, caller (what the author called, for messages), asked_tokens (the reply's declared length,
--- where it has one); and what was done for it on this side: prompt_tokens, survived_tokens, render_ns,
+-- where it has one), harmony (the reply is Harmony's raw words); and what was done for it on this side: prompt_tokens, survived_tokens, render_ns,
 -- tokenize_ns, hash_ns.
 function request.send(sender, vu, verb, prompt, body, opts)
   local call = routed(sender, vu, prompt)
@@ -127,7 +127,7 @@ function request.send(sender, vu, verb, prompt, body, opts)
   call.headers = setting(sender, opts, "headers")
   call.timeout = setting(sender, opts, "timeout")
   call[setting(sender, opts, "stream") ~= false and "stream" or "api"] = prompt.api
-  call.asked_tokens = prompt.asked_tokens
+  call.asked_tokens, call.harmony = prompt.asked_tokens, prompt.harmony
   call.prompt_tokens, call.survived_tokens = prompt.prompt_tokens, prompt.survived_tokens
   call.render_ns, call.tokenize_ns, call.hash_ns = prompt.render_ns, prompt.tokenize_ns, prompt.hash_ns
   call.turn, call.step, call.branch, call.parent = prompt.turn, prompt.step, prompt.branch, prompt.parent

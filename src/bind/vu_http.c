@@ -227,6 +227,7 @@ static MAY_RAISE void read_api(lua_State *L, struct http_op *op, const char *wha
                what);
   enum option o = given(op, O_STREAM) ? O_STREAM : O_API;
   const char *word = string_option(L, op, o, what);
+  r->harmony = flag_option(L, op, O_HARMONY, what);
   if (!word)
     return;
   r->api = openai_api_from(word);

@@ -14,6 +14,7 @@ enum option {
   O_CHOSEN,
   O_COMPRESSED,
   O_FALLBACK,
+  O_HARMONY,
   O_HASH_NS,
   O_HEADERS,
   O_JSON,

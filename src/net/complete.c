@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "net/client.h"
+#include "text/harmony.h"
 #include "text/tokens.h"
 
 static uint64_t relative(const struct http_client *c, uint64_t stamp) {
@@ -125,13 +126,32 @@ static void count_locally(struct sample *s, struct tokens_encoder *e,
       result->outputs[i].tokens = (int32_t)result->outputs[i].text_len;
 }
 
+/* When the first byte of a Harmony answer came: the model's analysis and calls in front of it are
+ * text of a completion as well. 0: none came. */
+static uint64_t harmony_visible_ns(const struct openai_result *r) {
+  size_t at, end = 0;
+  if (r->n_choices != 1)
+    return r->first_visible_ns;
+  const struct buf *text = &r->choices[0].text;
+  if (!text->len || !harmony_answer_at(text->data, text->len, &at))
+    return 0;
+  for (size_t i = 0; i < r->n_outputs; i++) {
+    end += r->outputs[i].text_len;
+    if (end > at)
+      return r->outputs[i].stamp_ns;
+  }
+  return 0;
+}
+
 static void fill_stream(struct sample *s, struct http_exchange *x) {
   const struct http_client *c = x->client;
   struct openai_result *result = &x->request->stream.result;
   count_locally(s, c->options.tokens, result);
   s->streamed = x->event_stream;
-  s->first_visible =
-      result->first_visible_ns ? relative(c, result->first_visible_ns) : SAMPLE_NEVER;
+  uint64_t visible_ns = x->request->harmony && result->api == OPENAI_COMPLETIONS
+                            ? harmony_visible_ns(result)
+                            : result->first_visible_ns;
+  s->first_visible = visible_ns ? relative(c, visible_ns) : SAMPLE_NEVER;
   s->output_events = result->output_events;
   s->coalesced = result->n_coalesced;
   s->coalesced_bound_ns = x->coalesced_bound_ns;

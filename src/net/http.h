@@ -98,7 +98,9 @@ struct http_request {
   struct blob *const *parts; /* the body, sent one after the other without copying; NULL for none */
   size_t n_parts;
   enum openai_api api; /* how to read the reply; OPENAI_NONE: kept as plain body */
-  bool expect_stream;  /* an event stream is expected: anything else under 200 is not_sse */
+  bool harmony; /* completions: the text is gpt-oss's raw words; what is visible begins with its
+                   answer */
+  bool expect_stream; /* an event stream is expected: anything else under 200 is not_sse */
   struct http_timeouts timeouts;
   uint64_t sched_ns; /* when it was due, loop clock; 0 = now */
   size_t max_body;   /* of a plain body; 0 = 64 MiB. Beyond: cut off, stream_error */

@@ -97,6 +97,7 @@ static bool say_words(struct genchoice *c, enum gen_api api, const struct speech
   c->text = a.text;
   c->hidden = a.hidden;
   c->thought = a.thought;
+  c->before = a.before;
   return a.ended;
 }
 

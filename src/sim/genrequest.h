@@ -35,10 +35,12 @@ struct genchoice {
   uint32_t *output;    /* their ids */
   uint32_t *shown;     /* bytes of text that are out after each: whole characters */
   char *text;
-  uint32_t visible;   /* bytes of text that are shown at the end: less when a stop string ends it */
-  uint32_t hidden;    /* leading output tokens that no event is made for (speech.h) */
-  uint32_t thought;   /* leading bytes of text that are reasoning, of chat */
-  const char *finish; /* "stop", "length", "tool_calls" or "abort"; static */
+  uint32_t visible; /* bytes of text that are shown at the end: less when a stop string ends it */
+  uint32_t hidden;  /* leading output tokens that no event is made for (speech.h) */
+  uint32_t thought; /* leading bytes of text that are reasoning, of chat */
+  uint32_t
+      before; /* … that raw words have before the answer: who asks for these takes them apart */
+  const char *finish;        /* "stop", "length", "tool_calls" or "abort"; static */
   char *call_name, *call_id; /* a function call (gencall.h): its arguments are the text; NULL */
   enum gen_call call;
   char *call_result; /* what the server's own tool gave; NULL: it has not run */

@@ -73,7 +73,8 @@ bool reply_has_part(const struct genchoice *c, uint32_t start, uint32_t end, boo
 void reply_say(const struct genchoice *c, uint32_t start, uint32_t end, bool ids,
                struct events *out) {
   bool echo = !start && c->echo_len;
-  bool visible = !c->call_name && (echo || reply_has_part(c, start, end, false));
+  bool visible =
+      !c->call_name && (echo || (end > c->before && reply_has_part(c, start, end, false)));
   events_say(out, end > start || echo || ids, visible);
 }
 

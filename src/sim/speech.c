@@ -357,6 +357,8 @@ void speech_say(const struct speech *s, const struct speech_ask *ask, struct spe
     if (!ask->show_header)
       out->hidden = out->n;
   }
+  if (ask->header && ask->show_header && ask->show_special)
+    out->before = (uint32_t)y.text.len;
   uint64_t first = babble_mix(ask->key + 2);
   room_left = room_left && say_word(&y, first_word(s, first));
   for (uint64_t i = 3; room_left; i++) {

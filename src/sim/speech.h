@@ -74,6 +74,7 @@ struct speech_answer {
   uint32_t n;
   uint32_t hidden;  /* leading tokens that are no answer: the header that is not shown */
   uint32_t thought; /* leading bytes of the text that are thoughts; 0 when headers are shown */
+  uint32_t before;  /* leading bytes of a text with special tokens that come before the answer */
   bool ended;       /* by itself; else at `most` */
   char *text;       /* NUL-terminated */
 };

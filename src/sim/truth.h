@@ -18,10 +18,11 @@
  * new ones behind block number `after` (chainlog.h says how they are numbered), token_ns: [[ns,
  * gap…]], each choice's output: the end of the step of its first token, then the gaps to the next
  * ones, finish ("stop", "length", "abort" the client went away or the engine to sleep, "refused" a
- * 4xx, "fault"), first_visible_ns (the write that held the first text of an answer, of a stream;
- * null), writes: [{ns, bytes, kind, events?, outputs?}], one per write to the socket, the clock
- * read right before it; kind: headers role content finish usage done error body piece, that of its
- * first event; events: how many, when more than one; outputs: how many of them hold output (text,
+ * 4xx, "fault"), first_visible_ns (the write that held the first text of an answer, of a
+ * stream: in raw words of gpt-oss, special tokens shown, the first behind the analysis; null),
+ * writes: [{ns, bytes, kind, events?, outputs?}], one per write to the socket, the clock read right
+ * before it; kind: headers role content finish usage done error body piece, that of its first
+ * event; events: how many, when more than one; outputs: how many of them hold output (text,
  *   reasoning, a call's bytes, token ids), where that is not what the kind says: 1 of content and
  *   finish, else 0. A piece (fault slow) is part of an event: its outputs are not known.
  * turns: of Responses that called the server's own tools (genturns.h), [{queued_ns, scheduled_ns,

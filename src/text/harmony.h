@@ -90,6 +90,10 @@ NODISCARD int harmony_from_chat(const struct value *messages, const struct harmo
  * <|message|>) is content. ERR_INVALID: a header that is none. (harmony_parse.c) */
 NODISCARD int harmony_parse(const char *text, size_t len, struct value *out, struct err *err);
 
+/* Where the answer begins in what a model said: the first byte of what harmony_parse calls content,
+ * or of a text that it refuses. False: there is none, only analysis and calls. */
+bool harmony_answer_at(const char *text, size_t len, size_t *at);
+
 /* ---- inside ---- */
 
 /* Appends the section on tools: `namespaces` is an object of {name, description, tools}. */

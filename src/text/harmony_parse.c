@@ -109,11 +109,19 @@ static void add_call(struct value *out, struct span recipient, struct span argum
   value_set(call, "arguments", value_string(arguments.at, arguments.len));
 }
 
+static bool is_call(const struct head *h) {
+  return h->recipient.len && !is(h->recipient, "user") && !is(h->recipient, "all");
+}
+
+static bool is_analysis(const struct head *h) {
+  return is(h->channel, "analysis");
+}
+
 static void add_message(struct value *out, const struct head *h, struct span body) {
-  if (h->recipient.len && !is(h->recipient, "user") && !is(h->recipient, "all"))
+  if (is_call(h))
     add_call(out, h->recipient, body);
   else
-    join(out, is(h->channel, "analysis") ? "reasoning" : "content", body);
+    join(out, is_analysis(h) ? "reasoning" : "content", body);
 }
 
 /* From what ended a body to the next header, or the end. */
@@ -128,14 +136,44 @@ static int next_message(const char **at, const char *end, struct err *err) {
   return 0;
 }
 
+/* Whether it is a text without any header. */
+static bool is_bare(const char *p, const char *end) {
+  return find(p, end, AT_MESSAGE) == end && find(p, end, AT_CHANNEL) == end && p < end &&
+         !begins(p, end, " to=");
+}
+
+bool harmony_answer_at(const char *text, size_t len, size_t *at) {
+  const char *p = text, *end = text + len;
+  struct err err;
+  *at = 0;
+  if (is_bare(p, end))
+    return body_end(p, end) > p;
+  while (p < end) {
+    struct head h;
+    const char *body = find(p, end, AT_MESSAGE);
+    if (body == end)
+      return false;
+    if (read_head(p, body, &h, &err))
+      return true;
+    body += strlen(AT_MESSAGE);
+    p = body_end(body, end);
+    if (p > body && !is_call(&h) && !is_analysis(&h)) {
+      *at = (size_t)(body - text);
+      return true;
+    }
+    if (next_message(&p, end, &err))
+      return true;
+  }
+  return false;
+}
+
 int harmony_parse(const char *text, size_t len, struct value *out, struct err *err) {
   const char *p = text, *end = text + len;
   *out = value_object();
   value_set(out, "reasoning", value_null());
   value_set(out, "content", value_null());
   value_set(out, "tool_calls", value_array());
-  if (find(p, end, AT_MESSAGE) == end && find(p, end, AT_CHANNEL) == end && p < end &&
-      !begins(p, end, " to=")) {
+  if (is_bare(p, end)) {
     join(out, "content", (struct span){p, (size_t)(body_end(p, end) - p)});
     return 0;
   }

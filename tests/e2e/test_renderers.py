@@ -137,9 +137,15 @@ def test_harmony_thoughts_leave_the_history_with_the_answer(work):
     plain = 'assert(reply.raw_text == "<|channel|>final<|message|>" .. reply.text, reply.raw_text)'
     script = TALK.replace(plain, "assert(#reply.reasoning > 0 and reply.raw_text:find(reply.reasoning, 1, true))")
     work.write("s.lua", script.replace("not said.reasoning", "said.reasoning == reply.reasoning"))
-    result = work.perigee("run", "s.lua", "--tokenizer", model, "--sim", "1", "--sim-set", "reasoning_tokens=10", *LOOSE)
+    result = work.perigee("run", "s.lua", "--tokenizer", model, "--sim", "1", "--sim-set", "reasoning_tokens=10", "--verify",
+                          "--itl", *LOOSE)
     eq(result.status, 0, result.out + result.err)
     check_talk(result, -16)
+    for r in result.rows:
+        if r["generation"]: # what is visible begins behind the analysis, for the fleet as well
+            assert r["first_visible"] - r["t"]["first_token"] >= sum(r["itl_ns"][:10]), r
+    visible = result.summary["verify"]["errors"]["first_visible"]
+    eq((visible["n"], visible["max"] < 0.1), (sum(r["generation"] for r in result.rows), True), visible)
 
 
 def test_harmony_is_verified_with_the_date_of_both_sides(work):

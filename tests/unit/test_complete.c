@@ -22,6 +22,7 @@ struct world {
   struct http_target *target;
   struct http_request r;
   uint64_t start;
+  bool raw, harmony; /* completions, which the caller takes apart */
 };
 
 static void open_world(struct world *w, const struct http_client_options *o,
@@ -45,6 +46,8 @@ struct piece {
 static struct sample *play(struct world *w, const struct piece *pieces, size_t n) {
   net_stream(&w->net, &w->r, w->target);
   w->r.path = "/v1/chat/completions?secret=1";
+  w->r.api = w->raw ? OPENAI_COMPLETIONS : OPENAI_CHAT;
+  w->r.harmony = w->harmony;
   net_send(&w->net, &w->r);
   struct http_exchange *x = w->fake.x;
   uint64_t start = w->start = w->r.stamp_ns[STAMP_START];
@@ -103,6 +106,29 @@ static void a_whole_stream(void **state) {
   assert_int_equal(s->gap_tokens[0], -1);
   assert_int_equal(s->output_hash, XXH3_64bits("abcd", 4));
   assert_int_equal(s->coalesced, 0);
+  close_world(&w);
+}
+
+#define TEXT(text) "data: {\"choices\":[{\"index\":0,\"text\":\"" text "\"}]}\n\n"
+#define THOUGHT "<|channel|>analysis<|message|>"
+#define FINAL "<|end|><|start|>assistant<|channel|>final<|message|>"
+
+/* Raw words of gpt-oss: visible from the answer on where the caller takes them apart. */
+static void harmony_answers(void **state) {
+  (void)state;
+  struct world w;
+  struct http_client_options o = {.zero_ns = 1000};
+  open_world(&w, &o, NULL);
+  for (int harmony = 0; harmony < 2; harmony++) {
+    w.raw = true;
+    w.harmony = harmony;
+    const struct sample *s = PLAY(&w, {40, TEXT(THOUGHT)}, {50, TEXT("Hm.")}, {60, TEXT(FINAL)},
+                                  {70, TEXT("Y")}, {80, TEXT("es") DONE});
+    assert_int_equal(s->t[STAMP_FIRST_TOKEN], w.start - 1000 + 40);
+    assert_int_equal(s->first_visible, w.start - 1000 + (harmony ? 70 : 40));
+    s = PLAY(&w, {40, TEXT(THOUGHT "Hm.")}, {60, TEXT(FINAL) DONE});
+    assert_true(s->first_visible == (harmony ? SAMPLE_NEVER : w.start - 1000 + 40));
+  }
   close_world(&w);
 }
 
@@ -253,8 +279,11 @@ static void hash_of_all_output(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_whole_stream),     cmocka_unit_test(a_failure),
-      cmocka_unit_test(cached_states),      cmocka_unit_test(tokens_in_the_window),
+      cmocka_unit_test(a_whole_stream),
+      cmocka_unit_test(harmony_answers),
+      cmocka_unit_test(a_failure),
+      cmocka_unit_test(cached_states),
+      cmocka_unit_test(tokens_in_the_window),
       cmocka_unit_test(hash_of_all_output),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

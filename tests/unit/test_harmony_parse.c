@@ -77,8 +77,35 @@ static void refused(void **state) {
   }
 }
 
+/* Where what harmony_parse calls content begins; -1: nowhere. */
+static void answer_begins(const char *text, int want) {
+  size_t at = 0;
+  bool is = harmony_answer_at(text, strlen(text), &at);
+  if ((is ? (int)at : -1) != want)
+    fail_msg("%s: %d, not %d", text, is ? (int)at : -1, want);
+}
+
+static void answers_begin(void **state) {
+  (void)state;
+  answer_begins("", -1);
+  answer_begins("plain words", 0);
+  answer_begins("<|return|>", -1);
+  answer_begins("<|channel|>final<|message|>Yes", 27);
+  answer_begins("<|channel|>final<|message|>", -1);
+  answer_begins("<|channel|>final<|message|><|end|><|start|>assistant<|channel|>final<|message|>Y",
+                79);
+  answer_begins("<|channel|>analysis<|message|>Hm", -1);
+  answer_begins("<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>final", -1);
+  answer_begins(
+      "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>final<|message|>Y", 84);
+  answer_begins("<|channel|>commentary<|message|>I look.<|end|>", 32); /* a preamble is content */
+  answer_begins(" to=functions.f<|channel|>commentary json<|message|>{}<|call|>", -1);
+  answer_begins("so <|channel|>final<|message|>x", 0); /* refused: it stays the text */
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(channels), cmocka_unit_test(calls),
-                                     cmocka_unit_test(cut_off), cmocka_unit_test(refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(answers_begin), cmocka_unit_test(channels),
+                                     cmocka_unit_test(calls), cmocka_unit_test(cut_off),
+                                     cmocka_unit_test(refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,6 +64,7 @@ function Vu:now() end
 ---@field refused? string why it is not sent: it fails as `connect` with this text (nothing in rotation)
 ---@field prompt_tokens? integer our own count of the prompt's tokens
 ---@field asked_tokens? integer output tokens the server was told to give, whole (`ignore_eos`): the check `short_answers` holds the reply against it; kept by conversations
+---@field harmony? boolean the reply of `/v1/completions` is a gpt-oss model's raw words, which the caller takes apart: the row's `first_visible` is the first byte of its answer, not of its analysis; kept by conversations with a Harmony renderer
 ---@field render_ns? integer time spent on our side
 ---@field tokenize_ns? integer
 ---@field hash_ns? integer
