@@ -117,8 +117,8 @@ end
 
 -- Sends `body`; `verb` is "http" or "try_http". `prompt` says what it is: api, turn, step, branch,
 -- parent, caller (what the author called, for messages), asked_tokens (the reply's declared length,
--- where it has one), harmony (the reply is Harmony's raw words); and what was done for it on this side: prompt_tokens, survived_tokens, render_ns,
--- tokenize_ns, hash_ns.
+-- where it has one), harmony (the reply is Harmony's raw words); and what was done for it on this side:
+-- prompt_tokens, survived_tokens, render_ns, tokenize_ns, hash_ns.
 function request.send(sender, vu, verb, prompt, body, opts)
   local call = routed(sender, vu, prompt)
   call.method, call.caller = "POST", prompt.caller

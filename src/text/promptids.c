@@ -340,7 +340,7 @@ void promptids_set_ids(struct promptids *p, const uint32_t *ids, size_t n) {
   size_t most = p->n < n ? p->n : n, kept = 0;
   while (kept < most && old[kept] == ids[kept])
     kept++;
-  promptids_set_behind(p, kept, ids + kept, n - kept);
+  promptids_set_behind(p, kept, n > kept ? ids + kept : NULL, n - kept);
 }
 
 void promptids_set_behind(struct promptids *p, size_t keep, const uint32_t *ids, size_t n) {

@@ -60,7 +60,7 @@ NODISCARD int promptids_set_tail(struct promptids *p, struct promptids_memo *m, 
  * does now: what both have in common is found. */
 NODISCARD int promptids_set_from(struct promptids *p, struct promptids_memo *m, size_t keep,
                                  const char *text, size_t len, struct err *err);
-/* The prompt becomes these ids, of no known text. */
+/* The prompt becomes these ids (NULL: none), of no known text. */
 void promptids_set_ids(struct promptids *p, const uint32_t *ids, size_t n);
 /* The same where the first `keep` are known to be those that are there: n more follow. */
 void promptids_set_behind(struct promptids *p, size_t keep, const uint32_t *ids, size_t n);
