@@ -187,6 +187,9 @@ static int find_fleet(struct runjob *job, struct err *err) {
     return rc;
   own = job->fleet.n_replicas || job->fleet.gateway;
   size_t n_sim = (size_t)(o->sim.replicas ? o->sim.replicas : RUN_SIM_REPLICAS);
+  int64_t added = (int64_t)plancheck_added(&job->plan); /* known to the client from the start */
+  if (!own && job->options.sim.spares < added)
+    job->options.sim.spares = added;
   rc = plancheck_fleet(&job->plan, &job->fleet, own ? 0 : n_sim, err);
   return rc ? rc : fleet_options_check(&job->fleet, err);
 }

@@ -15,6 +15,7 @@ struct slot {
   const struct timeline_entry *entry;
   struct loop_timer timer;
   struct fleetport_call call; /* of an action */
+  bool *out;                  /* replicas that it took out of rotation */
   struct worker_timed timed;  /* of a function */
   uint64_t record;            /* from 1; 0 = none */
   bool begun, under_way;
@@ -102,11 +103,51 @@ static const char *name_of(const struct value *action) {
   return name ? name : "action";
 }
 
+/* ---- whom the client sends to ---- */
+
+static void set_in_rotation(const struct timeline *t, const char *replica, bool in) {
+  const struct fleet *f = t->run->config->fleet;
+  for (size_t i = 0; t->run->router && replica && i < f->n_replicas; i++)
+    if (strcmp(f->replicas[i].id, replica) == 0)
+      router_set_in_rotation(t->run->router, i, in);
+}
+
+/* Whoever drains a replica stops sending to it first. Of a kill or a restart a client knows
+ * nothing. Returns which were taken out, by number; NULL: none. */
+static bool *before_action(const struct timeline *t, const struct value *action) {
+  const struct fleet *f = t->run->config->fleet;
+  const char *replica = value_to_string(value_get(action, "replica"));
+  if (strcmp(name_of(action), "drain") != 0 || !t->run->router || !replica)
+    return NULL;
+  bool *out = mem_calloc(f->n_replicas, sizeof *out);
+  for (size_t i = 0; i < f->n_replicas; i++)
+    if (strcmp(replica, "*") == 0 || strcmp(f->replicas[i].id, replica) == 0)
+      out[i] = router_set_in_rotation(t->run->router, i, false);
+  return out;
+}
+
+/* What is up again after a restart, or was added, is sent to; so is one that could not be drained.
+ * Frees `out`. */
+static void after_action(const struct timeline *t, const struct fleetport_call *call, bool *out) {
+  const char *name = name_of(call->action);
+  const struct value *done = value_get(&call->answer, "replicas");
+  if (out && call->rc)
+    for (size_t i = 0; i < t->run->config->fleet->n_replicas; i++)
+      if (out[i])
+        router_set_in_rotation(t->run->router, i, true);
+  if (!call->rc && (strcmp(name, "restart") == 0 || strcmp(name, "add") == 0))
+    for (size_t i = 0; i < value_count(done); i++)
+      set_in_rotation(t, value_to_string(value_at(done, i)), true);
+  mem_free(out);
+}
+
 /* ---- the plan's ---- */
 
 static void on_slot_done(struct fleetport_call *call) {
   struct slot *slot = CONTAINER_OF(call, struct slot, call);
   slot->under_way = false;
+  after_action(slot->timeline, call, slot->out);
+  slot->out = NULL;
   end_record(slot->timeline, slot->record, call->rc ? call->err.text : NULL, &call->answer);
   if (call->rc)
     log_error("timeline[%u] %s failed: %s", slot->entry->number, name_of(&slot->entry->action),
@@ -150,6 +191,7 @@ static void begin_action(struct slot *slot) {
   }
   slot->under_way = true;
   log_info("timeline[%u] %s begins", slot->entry->number, name_of(&slot->entry->action));
+  slot->out = before_action(t, &slot->entry->action);
   t->port->begin(t->port->self, &slot->call);
 }
 
@@ -257,6 +299,8 @@ static void give_back(struct timeline_ask *ask) {
 static void on_ask_done(struct fleetport_call *call) {
   struct timeline_ask *ask = CONTAINER_OF(call, struct timeline_ask, call);
   struct timeline *t = ask->timeline;
+  after_action(t, call, ask->out);
+  ask->out = NULL;
   end_record(t, ask->record, call->rc ? call->err.text : NULL, &call->answer);
   ask->rc = call->rc;
   ask->err = call->err;
@@ -272,6 +316,7 @@ static void on_ask(struct loop_post *post) {
   ask->next = t->asks;
   t->asks = ask;
   ask->call = (struct fleetport_call){.action = &ask->action, .done = on_ask_done};
+  ask->out = before_action(t, &ask->action);
   t->port->begin(t->port->self, &ask->call);
 }
 
@@ -309,6 +354,7 @@ struct timeline_ask *timeline_ask(struct timeline *t, struct vu *vu, struct valu
 void timeline_ask_free(struct timeline_ask *ask) {
   value_free(&ask->action);
   value_free(&ask->answer);
+  mem_free(ask->out);
   mem_free(ask);
 }
 
@@ -339,6 +385,8 @@ void timeline_delete(struct timeline *t) {
   if (!t)
     return;
   timeline_log_free(&t->log);
+  for (size_t i = 0; i < t->n_slots; i++)
+    mem_free(t->slots[i].out);
   mem_free(t->slots);
   mem_free(t);
 }

@@ -4,7 +4,11 @@
  * longer warm-up moves nothing of what is measured. All of it is the conductor's, on the run's
  * thread; a virtual user of any worker asks by timeline_ask, and a function of the plan runs as a
  * virtual user of worker 0. Everything that was done is recorded: when it was due, began and ended,
- * and what the fleet said. */
+ * and what the fleet said.
+ *
+ * Rotation: a replica is taken out of the client's before it is told to drain, and put in once it
+ * is up: added, or started again. A kill or a restart takes none out: a client knows nothing of
+ * them. */
 #ifndef RUN_TIMELINE_H
 #define RUN_TIMELINE_H
 
@@ -90,6 +94,7 @@ struct timeline_ask {
   struct value answer; /* owned */
   struct fleetport_call call;
   uint64_t record; /* of it, from 1; 0 = not kept */
+  bool *out;       /* replicas that it took out of rotation, by number; NULL */
   struct timeline_ask *next;
 };
 /* Whether there is anything to ask. Any thread. */

@@ -14,6 +14,7 @@ SCENARIOS = {
     "capacity_sweep": ["--set", "users=3", "--set", "sessions=6", "--set", "pause=5ms"],
     "cache_eviction": ["--set", "documents=4", "--set", "order=random"],
     "wrong_replica": ["--set", "users=3", "--set", "sessions=6", "--set", "between=0.01"],
+    "replica_restart": ["--set", "users=3", "--set", "sessions=6", "--set", "turns=2", "--set", "pause=0.005", "--set", "warmup=0"],
     "tuning_loop": ["--set", "sessions=6", "--set", "pause=5ms"],
 }
 
@@ -26,8 +27,10 @@ def bodies(work, scenario, args, workers, seed):
         simple_chat(c)
 
     with Server(handler) as server:
-        # Of a sweep, its plan: the settings of the fleet that it sweeps over are not this server's.
-        script = work.write("s.lua", f'local s = require "{scenario}"\nreturn s.axes and s.plan or s\n')
+        # Of a sweep, its plan: the settings of the fleet that it sweeps over are not this server's. Nor can this server
+        # be restarted.
+        script = work.write("s.lua", f'local s = require "{scenario}"\nlocal plan = s.axes and s.plan or s\n'
+                            'plan.timeline = nil\nreturn plan\n')
         result = work.perigee("run", script, "--replica", server.url, "--model", "test-model",
                               "--tokenizer", "bytes", "--workers", str(workers), "--seed", str(seed), *args,
                               env={"PERIGEE_PATH": f"{ROOT}/scenarios:{ROOT}/scenarios/lib"})
@@ -65,6 +68,10 @@ def test_cache_eviction(work):
 
 def test_wrong_replica(work):
     check(work, "wrong_replica")
+
+
+def test_replica_restart(work):
+    check(work, "replica_restart")
 
 
 def test_tuning_loop(work):

@@ -1,7 +1,7 @@
 """A plan's timeline and what scripts do to the fleet: over sockets, in virtual time, and every mistake."""
 import json
 
-from harness import RELAXED, eq, main
+from harness import RELAXED, ROOT, eq, main
 from simfleet import fleet
 
 HEAD = """
@@ -178,6 +178,78 @@ def test_servers_of_ones_own(work):
         assert "admin: url is missing" in r.err, r.err
 
 
-THREADS = ["test_functions_setup_and_teardown", "test_a_kill_is_seen_while_it_lasts"]
+ROTATION = HEAD + """
+return perigee.plan { load = perigee.closed { users = 6, duration = "4s" }, session = session,
+  route = route.round_robin(),
+  timeline = { { at = "500ms", action = "add", start = "200ms" }, { at = "1.5s", action = "drain", replica = "r1" },
+               { at = "2.5s", action = "restart", replica = "r1", down = "200ms" } } }
+"""
+
+
+def test_the_client_follows_what_it_can_know(work):
+    path = work.write("rotation.lua", ROTATION)
+    for command in ("run", "dry"):
+        r = work.perigee(command, path, "--quiet", *LOOSE, "--label", command)
+        eq(r.status, 0, r.err)
+        add, drain, restart = r.summary["timeline"]
+        eq([x["state"] for x in (add, drain, restart)], ["done"] * 3, "states")
+        starts = {k: [row["t"]["start"] for row in r.rows if row["served"] == k] for k in ("r0", "r1", "r2", "r3")}
+        assert starts["r3"] and min(starts["r3"]) >= add["end_ns"], "r3 is asked once it is up"
+        out = [t for t in starts["r1"] if drain["begin_ns"] + 5e7 < t < restart["end_ns"]]
+        eq(out, [], "requests to r1 while it is drained")
+        assert max(starts["r1"]) > restart["end_ns"], "r1 is asked again"
+        eq(r.summary["requests"]["failed"], 0, "failed")
+
+
+def rows_of(r, replica=None):
+    return [x for x in r.rows if x["generation"] and x["measured"] and (not replica or x["chosen"] == replica)]
+
+
+def check_costs(r):
+    done = r.summary["timeline"][0]
+    begin, end = done["begin_ns"], done["end_ns"]
+    for name in ("before", "during", "after"):
+        span = done[name]
+        for id, cell in [(None, span), ("r1", span["replicas"]["r1"])]:
+            rows = [x for x in rows_of(r, id) if span["from_ns"] <= x["t"]["start"] < span["to_ns"]]
+            good = [x for x in rows if x["error"] is None]
+            eq(cell["requests"], len(rows), f"requests {name} of {id}")
+            eq(cell["failed"], sum(span["from_ns"] <= x["t"]["done"] < span["to_ns"] for x in rows_of(r, id)
+                                   if x["error"]), f"failed {name} of {id}")
+            eq(cell["prompt_tokens"], sum(x["prompt_tokens"] for x in good), f"prompt tokens {name} of {id}")
+            eq(cell["cached_tokens"], sum(x["cached_tokens"] or 0 for x in good), f"cached tokens {name} of {id}")
+    # Who asked r1 while it was away failed; who lived there computes everything once, and then goes on as before.
+    away = [x for x in rows_of(r, "r1") if begin <= x["t"]["start"] < end]
+    assert away and all(x["error"] for x in away), away
+    eq([x["error"] for x in rows_of(r) if x["chosen"] != "r1" and x["error"]], [], "failures elsewhere")
+    moved = 0
+    for session in {x["session"] for x in r.rows if x["chosen"] == "r1"}:
+        good = sorted((x for x in r.rows if x["session"] == session and x["error"] is None), key=lambda x: x["turn"])
+        for last, x in zip(good, good[1:]):
+            first_behind = last["t"]["start"] < begin and x["t"]["start"] >= end
+            moved += first_behind
+            want = 0 if first_behind else (last["prompt_tokens"] - 1) // 16 * 16
+            assert (x["cached_tokens"] or 0) == want if first_behind else (x["cached_tokens"] or 0) >= want, (last, x)
+    assert moved >= 3, moved
+    return moved
+
+
+def test_replica_restart(work):
+    scenario = f"{ROOT}/scenarios/replica_restart.lua"
+    r = work.perigee("dry", scenario, "--quiet")
+    eq((r.status, [e["met"] for e in r.summary["expectations"]]), (0, [True, True]), r.out)
+    eq(check_costs(r), 3, "sessions that lived on r1")
+    none = work.perigee("dry", scenario, "--quiet", "--set", "action=kill", "--limit", "incomplete_requests=100%")
+    eq(none.summary["timeline"][0]["action"], {"action": "kill", "replica": "r1"})
+    assert "r1 answered nothing behind it" in none.summary["expectations"][1]["reason"], none.summary["expectations"]
+
+
+def test_replica_restart_on_sockets(work):
+    r = work.perigee("run", f"{ROOT}/scenarios/replica_restart.lua", "--quiet", *LOOSE)
+    eq(r.status, 0, r.out)
+    check_costs(r)
+
+
+THREADS = ["test_the_client_follows_what_it_can_know", "test_functions_setup_and_teardown", "test_a_kill_is_seen_while_it_lasts"]
 
 main(globals())

@@ -52,7 +52,7 @@ describe("list", function()
       kinds[row.path] = row.kind
     end
     for name, kind in pairs { calibrate = "plan", capacity_sweep = "sweep", cache_eviction = "sweep",
-      cache_tiers = "sweep", wrong_replica = "plan" } do
+      cache_tiers = "sweep", wrong_replica = "plan", replica_restart = "plan" } do
       expect(kinds["scenarios/" .. name .. ".lua"]):eq(kind)
     end
     status, said = command "scenarios"

@@ -12,8 +12,23 @@ struct fake {
   struct loop_timer timer;
   struct fleetport_call *call;
   uint64_t takes;
+  bool names; /* it says whom it was done to: r0 and r1, an added r2 */
+  bool added;
   int begun, cancelled;
 };
+
+static void name_replicas(struct fake *f, struct fleetport_call *call, const char *name) {
+  const char *replica = value_to_string(value_get(call->action, "replica"));
+  struct value *list = value_set(&call->answer, "replicas", value_array());
+  bool all = replica && strcmp(replica, "*") == 0;
+  if (strcmp(name, "add") == 0)
+    value_push(list, value_cstring("r2"));
+  else if (!all)
+    value_push(list, value_cstring(replica));
+  for (int i = 0; all && i < 3; i++)
+    value_push(list, value_cstring(i == 0 ? "r0" : i == 1 ? "r1" : f->added ? "r2" : "r0"));
+  f->added = f->added || strcmp(name, "add") == 0;
+}
 
 static void fake_fire(struct loop_timer *timer) {
   struct fake *f = CONTAINER_OF(timer, struct fake, timer);
@@ -21,11 +36,16 @@ static void fake_fire(struct loop_timer *timer) {
   const char *name = value_to_string(value_get(call->action, "action"));
   f->call = NULL;
   call->answer = value_null();
-  if (strcmp(name, "kill") == 0) {
+  const char *replica = value_to_string(value_get(call->action, "replica"));
+  if (replica && strcmp(replica, "r9") == 0) {
+    call->rc = err_set(&call->err, ERR_NOT_FOUND, "no replica r9");
+  } else if (strcmp(name, "kill") == 0) {
     call->rc = err_set(&call->err, ERR_LIMIT, "replica r1 is down already");
   } else {
     call->answer = value_object();
     value_set(&call->answer, "did", value_copy(call->action));
+    if (f->names)
+      name_replicas(f, call, name);
   }
   call->done(call);
 }
@@ -186,6 +206,38 @@ static void functions_run_as_users_of_their_own(void **state) {
   check_has(runner.result.timeline.records[5].error, "no");
 }
 
+/* r2 is a spare. A drain that is refused changes nothing. */
+static void rotation_follows(void **state) {
+  (void)state;
+  struct fleet *f = &runner.fleet;
+  f->replicas = mem_resize(f->replicas, 3, sizeof *f->replicas);
+  f->replicas[f->n_replicas++] =
+      (struct fleet_replica){.id = mem_strdup("r2"), .url = mem_strdup("http://127.0.0.1:3")};
+  f->n_spares = 1;
+  fake.names = true;
+  run_plan(HEAD "local function who(vu)\n"
+                "  local s = ''\n"
+                "  for i = 1, 3 do s = s .. (vu:in_rotation(i) and i or '-') end\n"
+                "  return s\n"
+                "end\n"
+                "return perigee.plan { load = perigee.closed { users = 1, sessions = 1 },\n"
+                "session = function(vu)\n"
+                "  local f, list = vu.fleet, { who(vu) }\n"
+                "  local function act(fn, name)\n"
+                "    local task = vu:spawn(function(child) pcall(f[fn], f, name) end)\n"
+                "    vu:sleep(0.1) list[#list + 1] = who(vu)\n"
+                "    task:join() list[#list + 1] = who(vu)\n"
+                "  end\n"
+                "  act('restart', '*') act('kill', 'r0') act('drain', 'r0') act('restart', 'r0')\n"
+                "  act('add') act('drain', '*') act('restart', '*')\n"
+                "  print(table.concat(list, ' '))\n"
+                "  fleet:add() f:drain 'r1' print(pcall(f.drain, f, 'r9'))\n"
+                "end }\n");
+  assert_string_equal(runner_printed(&runner),
+                      "12- 12- 12- 12- 12- -2- -2- -2- 12- 12- 123 --- --- --- 123\n"
+                      "false\ts.lua:19: fleet:drain: no replica r9\n");
+}
+
 static void setup_sessions_and_teardown_act(void **state) {
   (void)state;
   run_plan(HEAD "return perigee.plan { load = perigee.closed { users = 1, sessions = 1 },\n"
@@ -277,6 +329,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(entries_are_done_at_their_times, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_the_load_does_not_reach_is_not_begun, set_up, tear_down),
       cmocka_unit_test_setup_teardown(functions_run_as_users_of_their_own, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(rotation_follows, set_up, tear_down),
       cmocka_unit_test_setup_teardown(setup_sessions_and_teardown_act, set_up, tear_down),
       cmocka_unit_test_setup_teardown(who_is_cancelled_waits_no_more, set_up, tear_down),
       cmocka_unit_test_setup_teardown(the_end_does_not_wait, set_up, tear_down),

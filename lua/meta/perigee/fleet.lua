@@ -34,7 +34,7 @@ local fleet = {}
 ---@field reset? string[] reset_cache: replicas whose cache is empty; one with blocks in use refuses
 
 --- Ends a replica's process, and starts it again after `down` with an empty cache. Requests that it has are cut off. One
---- that was killed is started.
+--- that was killed is started; one that was drained is in rotation again.
 ---@param replica string|integer|{ replica: string|integer, down?: perigee.Quantity }
 ---@param fields? { down?: perigee.Quantity } `down`: default 2 s
 ---@return perigee.ActionAnswer
@@ -45,12 +45,13 @@ function fleet:restart(replica, fields) end
 ---@return perigee.ActionAnswer
 function fleet:kill(replica) end
 
---- Adds a replica, which is up after `start`.
+--- Adds a replica, which is up after `start`, and then in rotation: the next spare (`--spares N`; what a plan's timeline
+--- adds is counted). Without one it runs, and no policy of this run knows it.
 ---@param start? perigee.Quantity|{ start?: perigee.Quantity } default 0 s
 ---@return perigee.ActionAnswer
 function fleet:add(start) end
 
---- Waits until a replica has nothing open any more, and then ends its process (`after = "down"`) or leaves it as it is
+--- Takes a replica out of rotation, waits until it has nothing open any more, and then ends its process (`after = "down"`) or leaves it as it is
 --- (`"keep"`). After `timeout` it ends with what is open.
 ---@param replica string|integer|{ replica: string|integer, after?: "down"|"keep", timeout?: perigee.Quantity }
 ---@param fields? { after?: "down"|"keep", timeout?: perigee.Quantity } default: down, without a timeout
