@@ -2,9 +2,9 @@
 -- Each user is an agent whose history grows from turn to turn, kept on one replica by affinity
 -- (`session_hash`), so nearly all of a prompt comes from that replica's cache. The timeline restarts r1 and
 -- keeps it down for two seconds. Its process ends: what it was answering is cut off, and connections are
--- refused until it is back. A client that is not told goes on asking it, waits `patience` after each failure and asks again,
--- as agents do. What comes back has an empty cache: the next turn of each of its sessions is computed whole,
--- all others are as they were.
+-- refused until it is back. A client that is not told goes on asking it, waits `patience` after each failure
+-- and asks again, as agents do. What comes back has an empty cache: the next turn of each of its sessions is
+-- computed whole, all others are as they were.
 --
 -- The report's "What was done to the fleet" has it all: before, during and after, r1 apart. With the default
 -- profile (tiny: 20,000 tokens/s), 12 agents and seed 1 expect of r1's requests:
@@ -35,7 +35,7 @@ local history = perigee.param("history", 1200, "tokens that an agent begins with
 local turns = perigee.param("turns", 12, "requests of a session")
 local question = perigee.param("question", 80, "new tokens of each turn")
 local answer = perigee.param("answer", 16, "tokens of each answer")
-local pause = perigee.param("pause", 0.4, "seconds between turns, give or take half")
+local think = perigee.param("think", 0.4, "seconds between turns, give or take half")
 local patience = perigee.param("patience", 0.25, "seconds before a failed request is sent again")
 local action = perigee.param("action", "restart", "restart, or kill")
 local down = perigee.param("down", 2, "seconds that r1 is away")
@@ -52,7 +52,7 @@ local function session(vu)
   for _ = 1, turns do
     conv:user(gen.text { tokens = question, rng = vu.rng })
     send(vu, conv)
-    vu:sleep(vu.rng:uniform(0.5 * pause, 1.5 * pause))
+    vu:sleep(vu.rng:uniform(0.5 * think, 1.5 * think))
   end
 end
 

@@ -24,9 +24,32 @@ function fake.set_tokenizer(name)
   default_tokenizer = name
 end
 
-local function new_fleet(opts)
+-- What perigee.fleet can do, and the field that the first argument may be (src/bind/vu_fleet.c).
+local ACTIONS = { add = "start", clear_faults = "replica", delay_events = "delay", drain = "replica",
+  drop_events = "p", fault = "fault", kill = "replica", pressure = "share", reset_cache = "replica",
+  restart = "replica" }
+
+-- Methods that only keep what was asked for, in `actions`, and say that it is done.
+local function act(actions, name)
+  return function(_, first, fields)
+    local action = {}
+    if type(first) == "table" then
+      fields = first
+    else
+      action[ACTIONS[name]] = first
+    end
+    for key, value in pairs(fields or {}) do
+      action[key] = value
+    end
+    action.action = name
+    table.insert(actions, action)
+    return { action = name, id = #actions, replicas = { action.replica }, done = true }
+  end
+end
+
+local function new_fleet(opts, actions)
   opts = opts or {}
-  return {
+  local fleet = {
     model = opts.model or "test-model",
     tenant = opts.tenant,
     tokenizer = opts.tokenizer or default_tokenizer,
@@ -39,6 +62,10 @@ local function new_fleet(opts)
     simulated = true,
     replicas = opts.replicas or { { id = "r0", url = "http://127.0.0.1:1" } },
   }
+  for name in pairs(ACTIONS) do
+    fleet[name] = act(actions, name)
+  end
+  return fleet
 end
 
 -- A copy of parameters in which a name that is none raises, as in a run.
@@ -71,7 +98,7 @@ function fake.new(opts)
   opts = core.options(opts, "test.vu", OPTIONS)
   request_checks.check_policy(opts.route, "test.vu")
   local record = { -- shared with its children
-    requests = {}, slept = {}, records = {}, checks = {}, logs = {},
+    requests = {}, slept = {}, records = {}, checks = {}, logs = {}, actions = {},
     given_branches = {}, counters = {}, inflight = {}, replies = opts.replies, replied = 0,
   }
   local vu = setmetatable({
@@ -80,14 +107,14 @@ function fake.new(opts)
     rng = gen.rng(("%s/%d"):format(opts.seed or 1, opts.session or 0)),
     params = new_params(opts.params or {}),
     shared = opts.shared,
-    fleet = new_fleet(opts.fleet),
+    fleet = new_fleet(opts.fleet, record.actions),
     route = opts.route,
     branch_id = 0,
     tags = {},
     clock = 0,
     record_of = record,
   }, Vu)
-  for _, name in ipairs { "requests", "slept", "records", "checks", "logs" } do
+  for _, name in ipairs { "requests", "slept", "records", "checks", "logs", "actions" } do
     vu[name] = record[name]
   end
   return vu

@@ -14,7 +14,7 @@ SCENARIOS = {
     "capacity_sweep": ["--set", "users=3", "--set", "sessions=6", "--set", "pause=5ms"],
     "cache_eviction": ["--set", "documents=4", "--set", "order=random"],
     "wrong_replica": ["--set", "users=3", "--set", "sessions=6", "--set", "between=0.01"],
-    "replica_restart": ["--set", "users=3", "--set", "sessions=6", "--set", "turns=2", "--set", "pause=0.005", "--set", "warmup=0"],
+    "replica_restart": ["--set", "users=3", "--set", "sessions=6", "--set", "turns=2", "--set", "think=0.005", "--set", "warmup=0"],
     "tuning_loop": ["--set", "sessions=6", "--set", "pause=5ms"],
 }
 

@@ -27,6 +27,15 @@ describe("the fake virtual user", function()
     expect(function() test.vu { sesion = 1 } end):errors "did you mean 'session'"
   end)
 
+  it("keeps what was done to the fleet", function()
+    local vu = test.vu {}
+    expect(vu.fleet:restart("r1", { down = "2s" }).replicas):eq { "r1" }
+    vu.fleet:pressure { share = 0.5 }
+    expect(vu.fleet:reset_cache().done):eq(true)
+    expect(vu.actions):eq { { action = "restart", replica = "r1", down = "2s" }, { action = "pressure", share = 0.5 },
+      { action = "reset_cache" } }
+  end)
+
   it("answers from a list, then with the default", function()
     local vu = test.vu { replies = { "one", { status = 503, text = "" }, { class = "reset", detail = "gone" } } }
     expect(vu:http { path = "/x" }.text):eq "one"

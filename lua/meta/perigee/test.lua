@@ -16,8 +16,8 @@ local test = {}
 ---@field route? perigee.Policy
 
 --- A virtual user that only pretends, in virtual time. What happened is in its fields: `requests` (options,
---- `body`, and `json`, the decoded body), `slept`, `records`, `checks`, `logs`, `tags`. Children of `all`
---- and `spawn` run one after the other, each on a clock of its own.
+--- `body`, and `json`, the decoded body), `slept`, `records`, `checks`, `logs`, `actions` (what was done to `vu.fleet`), `tags`.
+--- Children of `all` and `spawn` run one after the other, each on a clock of its own.
 ---@param opts? perigee.FakeOptions
 ---@return perigee.Vu
 function test.vu(opts) end
