@@ -298,8 +298,10 @@ static void every_allocation_may_fail(void **state) {
 
 /* ---- rotation ---- */
 
-/* One session, whose errors fail the test. */
-static void run_session(const char *text) {
+/* One session of a worker of its own, whose errors fail the test. */
+static void run_session(bool in_rotation, const char *text) {
+  make_worker();
+  assert_int_equal(router_set_in_rotation(run.router, 0, in_rotation), !in_rotation);
   struct state_options o = options_for(text);
   struct state *s;
   struct vu *vu;
@@ -312,6 +314,7 @@ static void run_session(const char *text) {
     fail_msg("%s", vu_outcome_detail(&ended_as));
   vu_outcome_free(&ended_as);
   state_delete(s);
+  drop_worker();
 }
 
 #define SENDS                                                                                      \
@@ -323,22 +326,21 @@ static void run_session(const char *text) {
 
 static void policies_see_the_rotation(void **state) {
   (void)state;
-  make_worker();
-  run_session(PLAN("assert(vu:in_rotation(1) and vu:in_rotation 'r0' and vu:stand_in(1) == 1)\n"
+  run_session(true,
+              PLAN("assert(vu:in_rotation(1) and vu:in_rotation 'r0' and vu:stand_in(1) == 1)\n"
                    "assert(vu:pick_next 'a' == 1)\n" SENDS
                    "assert(reply and reply.served == 'r0', why) end"));
-  assert_true(router_set_in_rotation(run.router, 0, false));
-  run_session(PLAN(
-      "assert(not vu:in_rotation(1) and vu:stand_in(1) == nil)\n"
-      "assert(vu:pick_next 'a' == nil and vu:pick_least() == nil and vu:inflight(1) == 0)\n" SENDS
-      "assert(reply == nil and class == 'connect')\n"
-      "assert(why == \"no replica is in rotation: the fleet's only one, r0, is out of it\", why) "
-      "end\n"
-      "assert(vu:http { path = '/', replica = 1 }.body == 'hello')\n" /* asked for by name */
-      "assert(select(2, pcall(vu.in_rotation, vu, 2)):find('replica 2 is not one', 1, true))"));
-  assert_true(router_set_in_rotation(run.router, 0, true));
-  run_session(PLAN(SENDS "assert(reply and reply.served == 'r0', why) end"));
-  drop_worker();
+  run_session(
+      false,
+      PLAN(
+          "assert(not vu:in_rotation(1) and vu:stand_in(1) == nil)\n"
+          "assert(vu:pick_next 'a' == nil and vu:pick_least() == nil and vu:inflight(1) == "
+          "0)\n" SENDS "assert(reply == nil and class == 'connect')\n"
+          "assert(why == \"no replica is in rotation: the fleet's only one, r0, is out of it\", "
+          "why) "
+          "end\n"
+          "assert(vu:http { path = '/', replica = 1 }.body == 'hello')\n" /* asked for by name */
+          "assert(select(2, pcall(vu.in_rotation, vu, 2)):find('replica 2 is not one', 1, true))"));
 }
 
 int main(void) {
