@@ -13,10 +13,18 @@
 
 #include "io/loop.h"
 
+/* A timer in the heap, with what it is ordered by: with thousands of them, looking into each would
+ * be a miss of the CPU's caches. */
+struct timer_at {
+  uint64_t due_ns;
+  struct loop_timer *timer;
+  uint32_t order;
+};
+
 /* Timers: the heap, and those set while timers fire that are already due (they wait for the next
  * phase two, or a timer that re-arms itself in the past would never let go of the loop). */
 struct timers {
-  struct loop_timer **heap;
+  struct timer_at *heap;
   size_t n, cap;
   struct loop_timer **held;
   size_t n_held, cap_held;

@@ -34,42 +34,42 @@ void timers_free(struct timers *t) {
   mem_free(t->held);
 }
 
-static bool before(const struct loop_timer *a, const struct loop_timer *b) {
+static bool before(const struct timer_at *a, const struct timer_at *b) {
   if (a->due_ns != b->due_ns)
     return a->due_ns < b->due_ns;
   return (int32_t)(a->order - b->order) < 0; /* right also where the counter wraps */
 }
 
-static void put(struct timers *t, size_t i, struct loop_timer *timer) {
-  t->heap[i] = timer;
-  timer->slot = (uint32_t)i + 1;
+static void put(struct timers *t, size_t i, const struct timer_at *at) {
+  t->heap[i] = *at;
+  at->timer->slot = (uint32_t)i + 1;
 }
 
-static void sift_up(struct timers *t, size_t i, struct loop_timer *timer) {
-  while (i > 0 && before(timer, t->heap[(i - 1) / 2])) {
-    put(t, i, t->heap[(i - 1) / 2]);
+static void sift_up(struct timers *t, size_t i, const struct timer_at *at) {
+  while (i > 0 && before(at, &t->heap[(i - 1) / 2])) {
+    put(t, i, &t->heap[(i - 1) / 2]);
     i = (i - 1) / 2;
   }
-  put(t, i, timer);
+  put(t, i, at);
 }
 
-static void sift_down(struct timers *t, size_t i, struct loop_timer *timer) {
+static void sift_down(struct timers *t, size_t i, const struct timer_at *at) {
   for (size_t child; (child = 2 * i + 1) < t->n; i = child) {
-    if (child + 1 < t->n && before(t->heap[child + 1], t->heap[child]))
+    if (child + 1 < t->n && before(&t->heap[child + 1], &t->heap[child]))
       child++;
-    if (!before(t->heap[child], timer))
+    if (!before(&t->heap[child], at))
       break;
-    put(t, i, t->heap[child]);
+    put(t, i, &t->heap[child]);
   }
-  put(t, i, timer);
+  put(t, i, at);
 }
 
-/* Puts `timer` where its order belongs, starting from the hole at i. */
-static void settle(struct timers *t, size_t i, struct loop_timer *timer) {
-  if (i > 0 && before(timer, t->heap[(i - 1) / 2]))
-    sift_up(t, i, timer);
+/* Puts `at` where its order belongs, starting from the hole at i. */
+static void settle(struct timers *t, size_t i, const struct timer_at *at) {
+  if (i > 0 && before(at, &t->heap[(i - 1) / 2]))
+    sift_up(t, i, at);
   else
-    sift_down(t, i, timer);
+    sift_down(t, i, at);
 }
 
 static void detach(struct timers *t, struct loop_timer *timer) {
@@ -79,16 +79,17 @@ static void detach(struct timers *t, struct loop_timer *timer) {
     t->held[i] = last; /* their place does not matter, `order` keeps the sequence */
     last->slot = timer->slot;
   } else {
-    struct loop_timer *last = t->heap[--t->n];
-    if (last != timer)
-      settle(t, i, last);
+    struct timer_at last = t->heap[--t->n];
+    if (last.timer != timer)
+      settle(t, i, &last);
   }
   timer->slot = 0;
 }
 
 static void insert(struct timers *t, struct loop_timer *timer) {
+  struct timer_at at = {.due_ns = timer->due_ns, .timer = timer, .order = timer->order};
   MEM_GROW(t->heap, t->n, t->cap);
-  sift_up(t, t->n++, timer);
+  sift_up(t, t->n++, &at);
 }
 
 void loop_timer_init(struct loop_timer *t, void (*fire)(struct loop_timer *)) {
@@ -116,7 +117,7 @@ void loop_timer_clear(struct loop *loop, struct loop_timer *timer) {
 }
 
 uint64_t timers_next(const struct timers *t) {
-  return t->n ? t->heap[0]->due_ns : UINT64_MAX;
+  return t->n ? t->heap[0].due_ns : UINT64_MAX;
 }
 
 void timers_ticked(struct timers *t) {
@@ -157,8 +158,8 @@ void timers_run(struct loop *loop) {
       now = loop_refresh(loop);
   t->firing = true;
   t->limit_ns = now;
-  while (t->n && t->heap[0]->due_ns <= t->limit_ns) {
-    struct loop_timer *timer = t->heap[0];
+  while (t->n && timers_next(t) <= t->limit_ns) {
+    struct loop_timer *timer = t->heap[0].timer;
     detach(t, timer);
     loop->worked = true;
     loop->stats.timers_fired++;

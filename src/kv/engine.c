@@ -284,7 +284,9 @@ const uint32_t *engine_hold_blocks(const struct engine *e, uint64_t hold_id, uin
 }
 
 static inline void sample(struct engine *e, struct engine_request *r) {
-  r->tokens[r->num_tokens++] = r->sample(r->user, r, r->num_output);
+  if (r->sample)
+    r->tokens[r->num_tokens] = r->sample(r->user, r, r->num_output);
+  r->num_tokens++;
   r->num_output++;
   MEM_GROW(e->sampled, e->n_sampled, e->cap_sampled);
   e->sampled[e->n_sampled++] = r;

@@ -69,8 +69,8 @@ struct engine_request {
   const char *salt;    /* NULL or not empty; lives as long as the request */
   const char *adapter; /* the LoRA adapter it runs with; the same */
   void *user;
-  engine_sample_fn *sample;
-  bool skip_lookup;       /* no hits and no loads from tiers (a request with prompt_logprobs) */
+  engine_sample_fn *sample; /* NULL: what will be sampled stands behind the prompt already */
+  bool skip_lookup;         /* no hits and no loads from tiers (a request with prompt_logprobs) */
   uint32_t remote_tokens; /* P/D, decode leg: so many leading tokens have KV on another replica, to
                              be loaded over ENGINE_TRANSFER at the first admission; 0 = none */
   bool hold;              /* P/D, prefill leg: at the end its blocks stay held, see hold_id */

@@ -241,12 +241,6 @@ static void make_id(struct generation *x) {
            (unsigned long long)low);
 }
 
-static uint32_t next_sample(void *user, const struct engine_request *req, uint32_t index) {
-  (void)req;
-  const struct genchoice *choice = user;
-  return choice->output[index];
-}
-
 static void on_progress(struct replica_seq *seq, uint64_t now_ns) {
   struct gen_part *part = CONTAINER_OF(seq, struct gen_part, seq);
   genstream_progress(part->owner, part, now_ns);
@@ -265,8 +259,7 @@ static void add_part(struct generation *x, struct gen_part *part) {
   seq->engine.salt = part->index && turns && x->host->model->tools.salt_lost ? NULL : x->gen.salt;
   seq->engine.adapter = x->gen.adapter;
   seq->engine.skip_lookup = x->gen.logprobs.prompt >= 0;
-  seq->engine.user = c;
-  seq->engine.sample = next_sample;
+  memcpy(c->tokens + c->prompt_len, c->output, c->output_len * sizeof *c->output);
   if (x->gen.remote_prefill && !part->index)
     seq->engine.remote_tokens = transfer_ask(x->host, &x->gen);
   /* a streamed reply has no place to say where the KV is, nor have several choices */
