@@ -59,6 +59,54 @@ def test_spares_get_nothing(work):
                 eq(placed, sessions.setdefault("placed", placed))
 
 
+REPLACE = """
+local perigee = require "perigee"
+local chat = require "perigee.chat"
+local gen = require "perigee.gen"
+local route = require "perigee.route"
+return perigee.plan {
+  load = perigee.closed { users = 12, duration = "60s" },
+  route = route.session_hash(),
+  timeline = { { at = "20s", action = "add", start = "1s" }, { at = "40s", action = "drain", replica = "r1" } },
+  session = function(vu)
+    local conv = chat.new(vu, { system = gen.text { tokens = 800, rng = vu.rng } })
+    for _ = 1, 10 do
+      conv:user(gen.text { tokens = 60, rng = vu.rng })
+      conv:send { max_tokens = 20 }
+      vu:sleep(vu.rng:uniform(0.5, 1.5))
+    end
+  end,
+}
+"""
+
+
+def test_one_is_replaced(work):
+    """README's recipe: nothing fails; who moves is computed again once, and nobody else is."""
+    r = work.perigee("dry", work.write("s.lua", REPLACE), "--quiet", "--verify")
+    eq(r.status, 0, r.out + r.err)
+    add, drain = r.summary["timeline"]
+    moves = {"to r3": 0, "from r1": 0}
+    held = {}
+    for x in sorted(r.rows, key=lambda x: x["t"]["start"]):
+        start, before = x["t"]["start"], held.get(x["session"])
+        eq((x["error"], x["fallback"]), (None, False))
+        assert x["served"] != "r3" or start >= add["end_ns"], "r3 before it is up"
+        assert x["served"] != "r1" or start < drain["begin_ns"], "r1 after the drain"
+        if before and before["served"] != x["served"]:
+            moved = "to r3" if start < drain["begin_ns"] else "from r1"
+            eq(x["served"] if moved == "to r3" else before["served"], moved.split()[1], "who moved")
+            eq(x["cached_tokens"] or 0, 0, moved)
+            eq(x["class"], "wrong_pod" if moved == "to r3" else "evicted")
+            moves[moved] += 1
+        elif before:
+            assert x["cached_tokens"] > 800, x
+        held[x["session"]] = x
+    assert min(moves.values()) > 0, moves
+    rotation = {x["id"]: x["rotation"] for x in r.summary["replicas"]}
+    eq([rotation["r0"], rotation["r2"]], [1, 1])
+    assert 0.5 < rotation["r1"] < 0.8 and 0.5 < rotation["r3"] < 0.8, rotation
+
+
 def test_mistakes(work):
     path = work.write("s.lua", SCRIPT)
     r = work.perigee("run", path, "--spares", "1", "--replica", "http://127.0.0.1:1")
