@@ -39,12 +39,33 @@ static int parse(struct loading *l, const char *part, struct jsonslice s, struct
   return rc ? err_prefix(l->err, "%s", part) : 0;
 }
 
+/* Fields that say nothing about ids here, but which the reference reads and refuses when they are
+ * of another form; one that it does not know ends its reading. */
+static int check_rest(struct loading *l, struct jsonslice key, struct jsonslice value) {
+  bool none = value.end - value.p == 4 && memcmp(value.p, "null", 4) == 0;
+  struct jsonwalk w;
+  if (jsonwalk_is(key, "version")) {
+    if (jsonwalk_is(value, "1.0"))
+      return 0;
+    return err_set(l->err, ERR_UNSUPPORTED, "version: %.*s is not known: \"1.0\" is the only one",
+                   (int)(value.end - value.p < 40 ? value.end - value.p : 40), value.p);
+  }
+  if (jsonwalk_is(key, "truncation") || jsonwalk_is(key, "padding")) {
+    if (none || jsonwalk_begin(&w, value, '{'))
+      return 0;
+    return err_set(l->err, ERR_INVALID, "%.*s: must be an object or null",
+                   (int)(key.end - key.p - 2), key.p + 1);
+  }
+  return err_set(l->err, ERR_UNSUPPORTED, "%.*s: this field is not known here",
+                 (int)(key.end - key.p < 60 ? key.end - key.p : 60), key.p);
+}
+
 static int find_parts(struct loading *l, struct jsonslice whole) {
   static const char *const names[P_PARTS] = {"added_tokens",   "normalizer", "pre_tokenizer",
                                              "post_processor", "decoder",    "model"};
   struct jsonwalk w;
   struct jsonslice key, value;
-  int more;
+  int more, rc = 0;
   if (!jsonwalk_begin(&w, whole, '{'))
     return err_set(l->err, ERR_INVALID, "not a tokenizer.json: it does not begin with {");
   while ((more = jsonwalk_next(&w, &key, &value)) > 0)
@@ -53,11 +74,19 @@ static int find_parts(struct loading *l, struct jsonslice whole) {
         l->parts[i] = value;
   if (more < 0)
     return not_json(l, "not a tokenizer.json", whole);
-  if (l->parts[P_MODEL].p)
-    return 0;
-  return err_set(l->err, ERR_INVALID,
-                 "no \"model\" in it: not a tokenizer.json (a tekken.json, a vocab.json and a "
-                 "tokenizer_config.json are other things)");
+  if (!l->parts[P_MODEL].p)
+    return err_set(l->err, ERR_INVALID,
+                   "no \"model\" in it: not a tokenizer.json (a tekken.json, a vocab.json and a "
+                   "tokenizer_config.json are other things)");
+  (void)jsonwalk_begin(&w, whole, '{');
+  while (!rc && jsonwalk_next(&w, &key, &value) > 0) {
+    int i = 0;
+    while (i < P_PARTS && !jsonwalk_is(key, names[i]))
+      i++;
+    if (i == P_PARTS)
+      rc = check_rest(l, key, value);
+  }
+  return rc;
 }
 
 static int load_vocab(struct loading *l) {
@@ -311,7 +340,7 @@ static int load_added(struct loading *l) {
   struct value list;
   int rc = parse(l, "added_tokens", l->parts[P_ADDED], &list);
   uint32_t next = l->t->bpe.n_tokens;
-  if (!rc && list.kind != VALUE_ARRAY && list.kind != VALUE_NULL)
+  if (!rc && list.kind != VALUE_ARRAY && l->parts[P_ADDED].p)
     rc = err_set(l->err, ERR_INVALID, "added_tokens: must be a list");
   for (size_t i = 0; i < value_count(&list) && !rc; i++) {
     const struct value *v = value_at(&list, i), *text = value_get(v, "content");

@@ -110,6 +110,12 @@ static void test_refused_model(void **state) {
   check_refused(&c, name, "model.unk_token", "\"<what>\"", bad, "unk_token \"<what>\"");
   check_refused(&c, name, "model.fuse_unk", "1", bad, "fuse_unk: must be true or false");
   check_refused(&c, name, "model.magic", "1", no, "model: magic");
+  check_refused(&c, name, "magic", "1", no, "\"magic\": this field is not known here");
+  check_refused(&c, name, "version", "\"2.0\"", no, "version: \"2.0\" is not known");
+  check_refused(&c, name, "version", "1", no, "version: 1 is not known");
+  check_refused(&c, name, "truncation", "3", bad, "truncation: must be an object or null");
+  check_refused(&c, name, "padding", "\"x\"", bad, "padding: must be an object or null");
+  check_refused(&c, name, "added_tokens", "null", bad, "added_tokens: must be a list");
   check_refused(&c, name, "model.vocab", "[[\"a\",-1.5]]", bad, "model: vocab");
   check_refused(&c, name, "model.vocab", "{\"a\":-1}", bad,
                 "model: vocab: the id of \"a\" is -1, not a whole number below 2^32");
