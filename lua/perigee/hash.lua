@@ -14,7 +14,7 @@ byte for byte. One hash a line, in hex.
 
   --scheme NAME       one of those below; default ic-xxh3
   --block-size N      tokens of a block (bytes or characters where text is hashed)
-  --param NAME=VALUE  a parameter of the scheme; may be repeated. Flags, lists and objects as JSON
+  --param NAME=VALUE  a parameter of the scheme, each once. Flags, lists and objects as JSON
   --event             the form that the engine publishes in its KV events
   --field NAME        another field of the scheme
   --text              INPUT is text, for schemes that take both
@@ -115,6 +115,11 @@ local VALUES = {
     local name, text = value:match "^([^=]+)=(.*)$"
     if not name then
       return nil, ("--param %s: write NAME=VALUE"):format(value)
+    end
+    for _, param in ipairs(opts.params) do
+      if param.name == name then
+        return nil, ("--param %s is given twice: %s and %s"):format(name, param.text, text)
+      end
     end
     opts.params[#opts.params + 1] = { name = name, text = text }
   end,

@@ -186,6 +186,29 @@ local function said_twice(opts, what, chat)
   end
 end
 
+-- What is read of the object; with --served a chat request's other fields are, too.
+local FIELDS = { "add_generation_prompt", "chat_template_kwargs", "context", "continue_final_message",
+  "kwargs", "messages", "now", "special", "tools" }
+
+-- Says which fields of the object are not looked at.
+local function note_unknown(opts, what, chat)
+  local known, unread = {}, {}
+  for _, name in ipairs(FIELDS) do
+    known[name] = true
+  end
+  for name in pairs(opts.served and {} or chat) do
+    if not known[name] then
+      local near = core.nearest(name, FIELDS)
+      unread[#unread + 1] = near and ("%s (did you mean %s?)"):format(name, near) or name
+    end
+  end
+  if #unread > 0 then
+    table.sort(unread)
+    io.stderr:write(("perigee render: note: %s: not looked at: %s; with --served a whole chat request is "
+      .. "read\n"):format(what, table.concat(unread, ", ")))
+  end
+end
+
 local function read_row(opts)
   local text, message
   if opts.input and opts.input ~= "-" then
@@ -214,6 +237,11 @@ local function read_row(opts)
   local chat = text and json.decode(text)
   if chat then
     message = said_twice(opts, what, chat)
+    if chat.now ~= nil and type(chat.now) ~= "string" then
+      message = ("%s: now must be a time as \"2026-08-22T12:34:56\", got %s"):format(what,
+        core.shown(chat.now))
+    end
+    note_unknown(opts, what, chat)
   end
   if message then
     return nil, message

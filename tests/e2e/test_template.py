@@ -85,6 +85,16 @@ def note_of(*args, stdin):
     return subprocess.run([PERIGEE, "render", *args], input=stdin, capture_output=True, timeout=60).stderr.decode()
 
 
+def test_what_is_not_looked_at_is_told(work):
+    work.write("t.jinja", "{{ messages[0].content }}")
+    chat = b'{"messages":[{"role":"user","content":"hi"}],"tolls":[],"model":"m"%s}'
+    has(note_of("--template", work.path + "/t.jinja", stdin=chat % b""),
+        "note: standard input: not looked at: model, tolls (did you mean tools?); with --served")
+    eq(note_of("--template", work.path + "/t.jinja", "--served", stdin=chat % b""), "")
+    has(note_of("--template", work.path + "/t.jinja", stdin=chat % b',"now":5'),
+        'standard input: now must be a time as "2026-08-22T12:34:56", got 5')
+
+
 def test_as_a_server_renders_it(work):
     """--served: what vLLM does to a request before the template sees it; without it, a note where that matters."""
     tpl = work.write("t.jinja", "{% for m in messages %}{{ m.content }}|{% for c in m.tool_calls or [] %}"

@@ -10,6 +10,8 @@ describe("hash.read_args", function()
       params = { { name = "chain", text = "event" }, { name = "partial", text = "hash" } },
     }
     expect(hash.read_args {}):eq { params = {}, input = {} }
+    expect(select(2, hash.read_args { "--param", "seed=1", "--param=seed=2" }))
+      :eq "--param seed is given twice: 1 and 2"
     expect(hash.read_args({ "1", "-h", "--nonsense" }).help):eq(true)
   end)
 
