@@ -33,7 +33,7 @@ static bool first_assumed(const struct table_row *r) {
   return r->first_tokens <= 0;
 }
 
-/* Room for one value per row: pages that stay untouched cost nothing. */
+/* Room for so many values: pages that stay untouched cost nothing. */
 static void reserve(struct series *s, size_t n) {
   s->cap = n;
   s->x = mem_resize(NULL, n, sizeof *s->x);
@@ -99,8 +99,13 @@ static void of_gaps(struct series *s, const struct table *t, const struct metric
     return;
   }
   bool per_token = metric->id == METRIC_ITL_TOKEN;
+  size_t most = 0;
   if (per_token && !t->gap_tokens)
     return;
+  for (size_t i = 0; i < t->n_rows; i++)
+    most += t->rows[i].n_gaps && filter_match_row(use, &t->rows[i]) ? t->rows[i].n_gaps : 0;
+  if (most)
+    reserve(s, most);
   for (size_t i = 0; i < t->n_rows; i++) {
     const struct table_row *r = &t->rows[i];
     if (!r->n_gaps || !filter_match_row(use, r))

@@ -42,15 +42,26 @@ static void sort_small(double *x, uint32_t *tag, size_t n) {
   }
 }
 
-struct keyed {
-  uint64_t key;
-  uint32_t tag;
+/* Keys with their tags, which move along; tag NULL: none. */
+struct keys {
+  double *key; /* memory for n keys, which are no doubles meanwhile */
+  uint32_t *tag;
 };
 
+static uint64_t key_at(const double *key, size_t i) {
+  uint64_t bits;
+  memcpy(&bits, &key[i], sizeof bits);
+  return bits;
+}
+
+static void put_key(double *key, size_t i, uint64_t bits) {
+  memcpy(&key[i], &bits, sizeof bits);
+}
+
 /* One stable counting pass over digit `d`; false when all keys agree there and nothing is to do. */
-static bool sort_pass(const struct keyed *from, struct keyed *to, size_t n, size_t *counts, int d) {
+static bool sort_pass(struct keys from, struct keys to, size_t n, size_t *counts, int d) {
   int shift = d * DIGIT_BITS;
-  if (counts[(from[0].key >> shift) & (RADIX - 1)] == n)
+  if (counts[(key_at(from.key, 0) >> shift) & (RADIX - 1)] == n)
     return false;
   size_t at = 0;
   for (size_t i = 0; i < RADIX; i++) {
@@ -58,37 +69,44 @@ static bool sort_pass(const struct keyed *from, struct keyed *to, size_t n, size
     counts[i] = at;
     at += c;
   }
-  for (size_t i = 0; i < n; i++)
-    to[counts[(from[i].key >> shift) & (RADIX - 1)]++] = from[i];
+  for (size_t i = 0; i < n; i++) {
+    uint64_t key = key_at(from.key, i);
+    size_t place = counts[(key >> shift) & (RADIX - 1)]++;
+    put_key(to.key, place, key);
+    if (from.tag)
+      to.tag[place] = from.tag[i];
+  }
   return true;
 }
 
+/* The values become keys where they stand, and go to and fro between there and as much again. */
 void stats_sort(double *x, uint32_t *tag, size_t n) {
   if (n < SMALL) {
     sort_small(x, tag, n);
     return;
   }
-  struct keyed *a = mem_resize(NULL, n, sizeof *a), *b = mem_resize(NULL, n, sizeof *b);
+  struct keys a = {x, tag}, b = {mem_resize(NULL, n, sizeof *b.key), NULL};
+  b.tag = tag ? mem_resize(NULL, n, sizeof *b.tag) : NULL;
+  struct keys spare = b;
   size_t(*counts)[RADIX] = mem_calloc(DIGITS, sizeof *counts);
   for (size_t i = 0; i < n; i++) {
     uint64_t key = key_of(x[i]);
-    a[i] = (struct keyed){key, tag ? tag[i] : 0};
+    put_key(x, i, key);
     for (int d = 0; d < DIGITS; d++)
       counts[d][(key >> (d * DIGIT_BITS)) & (RADIX - 1)]++;
   }
   for (int d = 0; d < DIGITS; d++)
     if (sort_pass(a, b, n, counts[d], d)) {
-      struct keyed *swap = a;
+      struct keys swapped = a;
       a = b;
-      b = swap;
+      b = swapped;
     }
-  for (size_t i = 0; i < n; i++) {
-    x[i] = value_of(a[i].key);
-    if (tag)
-      tag[i] = a[i].tag;
-  }
-  mem_free(a);
-  mem_free(b);
+  for (size_t i = 0; i < n; i++)
+    x[i] = value_of(key_at(a.key, i));
+  if (tag && a.tag != tag)
+    memcpy(tag, a.tag, n * sizeof *tag);
+  mem_free(spare.key);
+  mem_free(spare.tag);
   mem_free(counts);
 }
 
