@@ -147,6 +147,9 @@ static struct value banner(const struct runjob *job) {
   schedule_describe(&job->plan.load, text, sizeof text);
   add_banner(&list, "load", "%s%s", text,
              varies(job, SWEEPGRID_LOAD) ? "; the sweep's points set figures of it" : "");
+  if (job->plan.n_timeline)
+    add_banner(&list, "timeline", "%zu action%s, the first at %g s", job->plan.n_timeline,
+               job->plan.n_timeline == 1 ? "" : "s", job->plan.timeline[0].at_s);
   if (job->fleet.n_replicas || job->fleet.gateway) {
     describe_fleet(job, text, sizeof text);
     add_banner(&list, "fleet", "%s", text);

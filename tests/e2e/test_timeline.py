@@ -134,6 +134,9 @@ def test_mistakes_are_named_before_anything_starts(work):
     r = work.perigee("run", work.write("bad.lua", HEAD + plan("{ at = 1, action = 'kill', replica = 'r5' }")), "--plan")
     eq(r.status, 2, r.err)
     assert r.folder is None, r.folder
+    shown = work.perigee("run", work.write("kill.lua", KILL), "--plan")
+    eq(shown.status, 0, shown.err)
+    assert "2 actions, the first at 1 s" in shown.out, shown.out
     ok = work.perigee("dry", work.write("ok.lua", HEAD + plan("{ at = 1, action = 'add' }, { at = 2, action = 'kill', replica = 'r3' }")),
                       "--quiet")
     eq((ok.status, records(ok.summary)), (0, [(1, "timeline", "add", "done"), (2, "timeline", "kill", "done")]), ok.err)
