@@ -72,6 +72,7 @@ static size_t trunk_same(const struct promptids_trunk *t, size_t have, size_t ke
                          const void *items, size_t n) {
   size_t same = 0, most = have - keep < n ? have - keep : n;
   const char *new = items;
+  assert(items || !n);
   while (same < most &&
          memcmp(t->data + (keep + same) * t->each, new + same * t->each, t->each) == 0)
     same++;
