@@ -65,6 +65,17 @@ static int check_sampling(const struct value *body, struct apierror *e) {
 
 /* ---- prompts ---- */
 
+static int check_size(uint64_t tokens, struct apierror *e) {
+  if (tokens <= GENREQUEST_MAX_TOKENS)
+    return 0;
+  return apierror_set(
+      e, 400, "n",
+      "The choices of this request have more than %llu tokens in all, which is more "
+      "than this simulated replica takes at once. Please ask for shorter texts or a "
+      "lower n.",
+      (unsigned long long)GENREQUEST_MAX_TOKENS);
+}
+
 static void add_prompt(struct genrequest *r, uint32_t *ids, uint32_t n) {
   assert(ids && n);
   r->choices = mem_resize(r->choices, (size_t)r->n_choices + r->n, sizeof *r->choices);
@@ -84,6 +95,8 @@ static int read_messages(struct genrequest *r, const struct value *body,
   int rc = genprompt_chat(model, body, &list, e);
   if (!rc && !list.n)
     rc = apierror_set(e, 400, "messages", "the chat template made an empty prompt of the messages");
+  if (!rc && r->n > 1)
+    rc = check_size((uint64_t)list.n * r->n, e);
   if (rc)
     tokens_list_free(&list);
   else
@@ -130,6 +143,8 @@ static int read_one(struct genrequest *r, const struct value *body, const struct
   }
   if (!rc && !n)
     rc = apierror_set(e, 400, "prompt", "prompt should not be empty");
+  if (!rc && r->n > 1)
+    rc = check_size((uint64_t)n * r->n, e); /* before they are copied */
   if (rc)
     mem_free(ids);
   else
@@ -348,6 +363,7 @@ static int settle(struct genrequest *r, uint32_t first, const struct value *body
    */
   bool gives_way = r->api == GEN_NATIVE ||
                    (r->api == GEN_COMPLETION && reqfield_absent(value_get(body, "max_tokens")));
+  uint64_t tokens = 0;
   for (uint32_t i = first; !rc && i < r->n_choices; i++) {
     struct genchoice *c = &r->choices[i];
     rc = set_limit(c, wanted, gives_way, model->max_model_len, e);
@@ -357,10 +373,12 @@ static int settle(struct genrequest *r, uint32_t first, const struct value *body
       rc = gencall_settle(c, body, tool, key, model, e);
     else if (!rc)
       rc = genanswer_settle(c, r->api, i % r->n, &ask, model, e);
+    if (!rc)
+      rc = check_size(tokens += (uint64_t)c->prompt_len + c->output_len, e);
     if (!rc && r->echo_alone)
       c->visible = 0;
   }
-  return rc;
+  return rc ? rc : logprobs_check(r, e);
 }
 
 int genrequest_read(enum gen_api api, const struct value *body, const struct genmodel *model,

@@ -25,6 +25,9 @@ struct logprobs_ask {
 
 /* Choices of one request: more are refused. */
 #define GENREQUEST_MAX_CHOICES 256
+/* Tokens of all choices, prompts and answers: a request is read, and its reply made, in one go,
+ * while every replica of the fleet waits. */
+#define GENREQUEST_MAX_TOKENS ((uint64_t)1 << 23)
 #define GENREQUEST_NO_PING INT64_MIN
 
 struct genchoice {

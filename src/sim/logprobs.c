@@ -109,21 +109,69 @@ int logprobs_read(const struct value *body, enum gen_api api, bool stream, bool 
   return rc;
 }
 
+/* What one place of a list costs: the token itself and the likeliest ones; 0: there is no list. */
+static uint64_t cost(int likeliest) {
+  return likeliest < 0 ? 0 : (uint64_t)likeliest + 1;
+}
+
+/* A stream's output is told step by step (interval 0: the server's, which is short). Of chat the
+ * prompt's list is there once. */
+int logprobs_check(const struct genrequest *r, struct apierror *e) {
+  const struct logprobs_ask *ask = &r->logprobs;
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < r->n_choices; i++) {
+    const struct genchoice *c = &r->choices[i];
+    if (r->api == GEN_COMPLETION || !i)
+      n += c->prompt_len * cost(ask->prompt);
+    if (ask->echo)
+      n += c->prompt_len * cost(ask->output);
+    uint32_t at_once =
+        r->stream && r->stream_interval < c->output_len ? r->stream_interval : c->output_len;
+    n += at_once * cost(ask->output);
+  }
+  if (n <= LOGPROBS_MOST)
+    return 0;
+  return apierror_set(e, 400, "logprobs",
+                      "This reply would hold %llu log-probabilities; this simulated replica gives "
+                      "at most %llu in one. Please ask for a shorter text, a lower n or fewer "
+                      "logprobs.",
+                      (unsigned long long)n, (unsigned long long)LOGPROBS_MOST);
+}
+
 /* ---- what is told ---- */
 
-struct ranked {
-  uint32_t id;
-  double logprob;
+/* The tokens at a place, from the likeliest on: number 0 is the token itself, the others are the
+ * ids behind it, each less likely than the one before. */
+struct ladder {
+  uint32_t id, vocab;
+  uint32_t first, place; /* what the distances are drawn from */
+  uint32_t milli;        /* thousandths below 0 */
 };
 
-/* Number 0 is the token itself, the others are the ids behind it; each less likely than the one
- * before. */
-static struct ranked rank_of(const struct reply *r, uint32_t id, uint32_t place, uint32_t rank) {
-  double at = 0;
-  for (uint32_t i = 0; i <= rank; i++)
-    at -= 0.001 * (double)(1 + babble_mix((uint64_t)id << 32 ^ (place + i)) % 1500);
+static void ladder_down(struct ladder *l) {
+  l->milli += (uint32_t)(1 + babble_mix((uint64_t)l->first << 32 ^ l->place++) % 1500);
+}
+
+static struct ladder ladder_at(const struct reply *r, uint32_t id, uint32_t place) {
   uint32_t vocab = (uint32_t)r->o.model_of->tokenizer->vocab_size;
-  return (struct ranked){(id + rank) % vocab, at};
+  struct ladder l = {.id = id % vocab, .vocab = vocab, .first = id, .place = place};
+  ladder_down(&l);
+  return l;
+}
+
+static void ladder_next(struct ladder *l) {
+  l->id = l->id + 1 < l->vocab ? l->id + 1 : 0;
+  ladder_down(l);
+}
+
+/* By hand: there are millions of them. */
+static void put_logprob(const struct ladder *l, struct buf *out) {
+  uint32_t rest = l->milli % 1000;
+  char part[4] = {'.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10),
+                  (char)('0' + rest % 10)};
+  buf_putc(out, '-');
+  buf_put_uint(out, l->milli / 1000);
+  buf_put(out, part, sizeof part);
 }
 
 static void token_text(const struct reply *r, uint32_t id, bool as_id, struct buf *out) {
@@ -145,30 +193,34 @@ static void put_text(struct buf *text, struct buf *out) {
 }
 
 /* `{"token":…,"logprob":…,"bytes":[…]`, open. */
-static void put_entry(const struct reply *r, struct ranked t, bool bytes, struct buf *text,
+static void put_entry(const struct reply *r, const struct ladder *l, bool bytes, struct buf *text,
                       struct buf *out) {
-  token_text(r, t.id, r->request->logprobs.as_ids, text);
+  token_text(r, l->id, r->request->logprobs.as_ids, text);
   buf_puts(out, "{\"token\":");
   put_text(text, out);
-  buf_printf(out, ",\"logprob\":%.3f", t.logprob);
+  buf_puts(out, ",\"logprob\":");
+  put_logprob(l, out);
   if (!bytes)
     return;
   buf_puts(out, ",\"bytes\":[");
-  token_text(r, t.id, false, text);
-  for (size_t i = 0; i < text->len; i++)
-    buf_printf(out, i ? ",%u" : "%u", (unsigned)(unsigned char)text->data[i]);
+  token_text(r, l->id, false, text);
+  for (size_t i = 0; i < text->len; i++) {
+    buf_puts(out, i ? "," : "");
+    buf_put_uint(out, (unsigned char)text->data[i]);
+  }
   buf_putc(out, ']');
 }
 
 static void put_entries(const struct reply *r, const struct genchoice *c, uint32_t from,
                         uint32_t to, bool bytes, struct buf *text, struct buf *out) {
   for (uint32_t i = from; i < to; i++) {
+    struct ladder l = ladder_at(r, c->output[i], i);
     buf_puts(out, i > from ? "," : "");
-    put_entry(r, rank_of(r, c->output[i], i, 0), bytes, text, out);
+    put_entry(r, &l, bytes, text, out);
     buf_puts(out, ",\"top_logprobs\":[");
-    for (int k = 0; k < r->request->logprobs.output; k++) {
+    for (int k = 0; k < r->request->logprobs.output; k++, ladder_next(&l)) {
       buf_puts(out, k ? "," : "");
-      put_entry(r, rank_of(r, c->output[i], i, (uint32_t)k), bytes, text, out);
+      put_entry(r, &l, bytes, text, out);
       buf_putc(out, '}');
     }
     buf_puts(out, "]}");
@@ -206,13 +258,14 @@ static uint32_t id_at(const struct span *s, uint32_t i) {
 static void put_top(const struct reply *r, uint32_t id, uint32_t place, struct buf *text,
                     struct buf *out) {
   int n = r->request->logprobs.output;
+  struct ladder l = ladder_at(r, id, place);
   buf_putc(out, '{');
-  for (int k = 0; k < (n > 0 ? n : 1); k++) {
-    struct ranked t = rank_of(r, id, place, (uint32_t)k);
-    token_text(r, t.id, r->request->logprobs.as_ids, text);
+  for (int k = 0; k < (n > 0 ? n : 1); k++, ladder_next(&l)) {
+    token_text(r, l.id, r->request->logprobs.as_ids, text);
     buf_puts(out, k ? "," : "");
     put_text(text, out);
-    buf_printf(out, ":%.3f", t.logprob);
+    buf_putc(out, ':');
+    put_logprob(&l, out);
   }
   buf_putc(out, '}');
 }
@@ -223,17 +276,19 @@ static void put_lists(const struct reply *r, const struct span *s, struct buf *t
   size_t at = s->from ? s->c->shown[s->from - 1] + s->c->echo_len : 0;
   buf_puts(out, "{\"text_offset\":[");
   for (uint32_t i = 0; i < s->n; i++) {
-    buf_printf(out, i ? ",%zu" : "%zu", at);
+    buf_puts(out, i ? "," : "");
+    buf_put_uint(out, at);
     token_text(r, id_at(s, i), false, text);
     at += text->len;
   }
   buf_puts(out, "],\"token_logprobs\":[");
   for (uint32_t i = 0; i < s->n; i++) {
+    struct ladder l = ladder_at(r, id_at(s, i), s->from + i);
     buf_puts(out, i ? "," : "");
     if (s->prompt && !i)
       buf_puts(out, "null");
     else
-      buf_printf(out, "%.3f", rank_of(r, id_at(s, i), s->from + i, 0).logprob);
+      put_logprob(&l, out);
   }
   buf_puts(out, "],\"tokens\":[");
   for (uint32_t i = 0; i < s->n; i++) {
@@ -283,12 +338,17 @@ void logprobs_put_prompt(const struct reply *r, const struct genchoice *c, struc
   buf_init(&text, BUF_MAX_OWN);
   buf_puts(out, "[null");
   for (uint32_t i = 1; i < c->prompt_len; i++) {
+    struct ladder l = ladder_at(r, c->tokens[i], i);
     buf_puts(out, ",{");
-    for (int k = 0; k < (n > 0 ? n : 1); k++) {
-      struct ranked t = rank_of(r, c->tokens[i], i, (uint32_t)k);
-      token_text(r, t.id, false, &text);
-      buf_printf(out, "%s\"%u\":{\"logprob\":%.3f,\"rank\":%d,\"decoded_token\":", k ? "," : "",
-                 t.id, t.logprob, k + 1);
+    for (int k = 0; k < (n > 0 ? n : 1); k++, ladder_next(&l)) {
+      token_text(r, l.id, false, &text);
+      buf_puts(out, k ? ",\"" : "\"");
+      buf_put_uint(out, l.id);
+      buf_puts(out, "\":{\"logprob\":");
+      put_logprob(&l, out);
+      buf_puts(out, ",\"rank\":");
+      buf_put_int(out, k + 1);
+      buf_puts(out, ",\"decoded_token\":");
       put_text(&text, out);
       buf_putc(out, '}');
     }

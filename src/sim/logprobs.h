@@ -15,6 +15,9 @@ bool logprobs_included(const struct value *body);
 NODISCARD int logprobs_read(const struct value *body, enum gen_api api, bool stream, bool echo,
                             const struct genmodel *model, struct logprobs_ask *out,
                             struct apierror *e);
+/* One reply's are made in one go while every replica waits: 400 for more than this many. */
+#define LOGPROBS_MOST ((uint64_t)1 << 20)
+NODISCARD int logprobs_check(const struct genrequest *r, struct apierror *e);
 /* `,"logprobs":` of a choice's output tokens from..to−1, in the way of chat or completions (with
  * the prompt before them when it is echoed and `from` is 0); null when nobody asked, or nothing is
  * there. */

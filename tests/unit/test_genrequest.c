@@ -396,6 +396,32 @@ static void test_stop_strings_over_tokens(void **state) {
   close_real();
 }
 
+/* What would keep a whole fleet waiting, or take all memory, is refused before it is made. */
+static void test_size(void **state) {
+  (void)state;
+  struct buf body;
+  buf_init(&body, BUF_MAX_OWN);
+  for (int api = GEN_CHAT; api <= GEN_COMPLETION; api++) {
+    buf_reset(&body);
+    buf_puts(&body, api == GEN_CHAT ? "{\"n\":256,\"messages\":[{\"role\":\"user\",\"content\":\""
+                                    : "{\"n\":256,\"prompt\":\"");
+    for (int i = 0; i < 40000; i++)
+      buf_putc(&body, 'x');
+    buf_puts(&body, api == GEN_CHAT ? "\"}]}" : "\"}");
+    check_refused((enum gen_api)api, body.data, 400, "n", "more than 8388608 tokens in all");
+  }
+  buf_free(&body);
+  uint32_t before = model.max_model_len;
+  model.max_model_len = 100000;
+  check_refused(GEN_COMPLETION,
+                "{\"prompt\":\"a\",\"n\":200,\"max_tokens\":50000,\"ignore_eos\":true}", 400, "n",
+                "more than 8388608 tokens in all");
+  struct genrequest r =
+      parse(GEN_COMPLETION, "{\"prompt\":\"a\",\"n\":200,\"max_tokens\":50000}"); /* they end */
+  genrequest_free(&r);
+  model.max_model_len = before;
+}
+
 int main(void) {
   struct err err;
   if (tokens_open("bytes", NULL, &model.tokenizer, &err))
@@ -416,6 +442,7 @@ int main(void) {
       cmocka_unit_test(test_stop_string_ends_the_answer),
       cmocka_unit_test(test_context_limits),
       cmocka_unit_test(test_refusals_name_the_field),
+      cmocka_unit_test(test_size),
   };
   return cmocka_run_group_tests_name("genrequest", tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "text/json.h"
 
 static struct genmodel model = {.name = "m", .max_model_len = 100};
+static struct genmodel large = {.name = "m", .max_model_len = 100000};
 
 static struct value told(enum gen_api api, const char *body, bool prompt, uint32_t from,
                          uint32_t to) {
@@ -130,15 +131,61 @@ static void test_what_is_asked(void **state) {
   }
 }
 
+/* A reply is made in one go while all replicas wait: what would take long is refused. */
+static void check_most(enum gen_api api, const char *body, int code) {
+  struct genrequest r;
+  struct apierror e = {0};
+  int rc = genrequest_parse(api, body, strlen(body), &large, &r, &e);
+  if ((rc ? e.status : 200) != code)
+    fail_msg("%.300s: %d %s", body, rc, e.message);
+  if (rc)
+    check_has(e.message, "at most 1048576 in one");
+  else
+    genrequest_free(&r);
+}
+
+static void test_how_many(void **state) {
+  (void)state;
+  char prompt[20001], body[21000];
+  memset(prompt, 'x', sizeof prompt - 1);
+  prompt[sizeof prompt - 1] = '\0';
+  static const struct {
+    const char *more;
+    int n, code;
+  } rows[] = {
+      {"\"logprobs\":20", 100, 200}, /* of 16 tokens each */
+      {"\"logprobs\":20,\"echo\":true", 1, 200},
+      {"\"logprobs\":20,\"echo\":true", 2, 400},
+      {"\"logprobs\":20,\"echo\":true,\"stream\":true", 2, 400},
+      {"\"prompt_logprobs\":20", 2, 200},
+      {"\"prompt_logprobs\":20", 3, 400},
+      {"\"prompt_logprobs\":0", 50, 200},
+      {"\"logprobs\":20,\"max_tokens\":30000,\"ignore_eos\":true", 2, 400},
+      {"\"logprobs\":20,\"max_tokens\":30000,\"ignore_eos\":true,\"stream\":true", 2, 200},
+      {"\"logprobs\":20,\"max_tokens\":30000,\"ignore_eos\":true,\"stream\":true,"
+       "\"stream_interval\":30000",
+       2, 400},
+  };
+  for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+    snprintf(body, sizeof body, "{\"prompt\":\"%s\",\"n\":%d,%s}", prompt, rows[i].n, rows[i].more);
+    check_most(GEN_COMPLETION, body, rows[i].code);
+  }
+  snprintf(body, sizeof body,
+           "{\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],\"n\":10,\"max_tokens\":9,"
+           "\"prompt_logprobs\":20}",
+           prompt);
+  check_most(GEN_CHAT, body, 200); /* once for all choices */
+}
+
 int main(void) {
   struct err err;
   if (tokens_open("bytes", NULL, &model.tokenizer, &err))
     return 1;
+  large.tokenizer = model.tokenizer;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chat),
-      cmocka_unit_test(test_completions),
-      cmocka_unit_test(test_prompt),
-      cmocka_unit_test(test_what_is_asked),
+      cmocka_unit_test(test_chat),     cmocka_unit_test(test_completions),
+      cmocka_unit_test(test_prompt),   cmocka_unit_test(test_what_is_asked),
+      cmocka_unit_test(test_how_many),
   };
   return cmocka_run_group_tests_name("logprobs", tests, NULL, NULL);
 }
