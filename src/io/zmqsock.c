@@ -12,10 +12,12 @@
 struct zmqsock_hub {
   struct zmqlib lib;
   void *context;
+  size_t n_open, most;
 };
 
 struct zmqsock {
   struct loop *loop;
+  struct zmqsock_hub *hub;
   const struct zmqlib *lib;
   struct zmqsock_options options;
   void *socket;
@@ -36,8 +38,10 @@ int zmqsock_hub_new(size_t max_sockets, struct zmqsock_hub **out, struct err *er
     return err_set(err, ERR_IO, "cannot start ZeroMQ: %s", lib.strerror(errno));
   lib.ctx_set(context, ZMQ_BLOCKY, 0); /* sockets forget what was not sent when they close */
   int limit = lib.ctx_get(context, ZMQ_SOCKET_LIMIT);
-  lib.ctx_set(context, ZMQ_MAX_SOCKETS, max_sockets < (size_t)limit ? (int)max_sockets : limit);
+  size_t most = max_sockets < (size_t)limit ? max_sockets : (size_t)limit;
+  lib.ctx_set(context, ZMQ_MAX_SOCKETS, (int)most);
   struct zmqsock_hub *hub = MEM_NEW(struct zmqsock_hub);
+  hub->most = most;
   hub->lib = lib;
   hub->context = context;
   *out = hub;
@@ -135,17 +139,29 @@ static int attach(struct zmqsock *s, struct err *err) {
   return loop_fd_open(s->loop, fd, LOOP_READ, on_fd, s, &s->fd, err);
 }
 
+/* libzmq has one word, EMFILE, for two things: its context is full, or the process is. */
+static int no_socket(const struct zmqsock_hub *hub, const char *endpoint, struct err *err) {
+  int number = errno;
+  if (number == EMFILE && hub->n_open >= hub->most)
+    return err_set(err, ERR_LIMIT, "no ZeroMQ socket for %.200s: all %zu of this process are open",
+                   endpoint, hub->most);
+  return err_set(err, ERR_IO, "no ZeroMQ socket for %.200s: %s%s", endpoint,
+                 hub->lib.strerror(number),
+                 number == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+}
+
 int zmqsock_open(struct loop *loop, struct zmqsock_hub *hub, const struct zmqsock_options *o,
                  struct zmqsock **out, struct err *err) {
   static const int kinds[] = {[ZMQSOCK_PUB] = ZMQ_PUB, [ZMQSOCK_ROUTER] = ZMQ_ROUTER};
   *out = NULL;
   void *socket = hub->lib.socket(hub->context, kinds[o->kind]);
   if (!socket)
-    return err_set(err, ERR_IO, "no ZeroMQ socket for %.200s: %s", o->endpoint,
-                   hub->lib.strerror(errno));
+    return no_socket(hub, o->endpoint, err);
   struct zmqsock *s = MEM_NEW(struct zmqsock);
   s->loop = loop;
+  s->hub = hub;
   s->lib = &hub->lib;
+  hub->n_open++;
   s->options = *o;
   s->socket = socket;
   s->look.run = on_look;
@@ -173,6 +189,7 @@ void zmqsock_close(struct zmqsock *s) {
   if (s->fd)
     loop_fd_close(s->fd);
   s->lib->close(s->socket);
+  s->hub->n_open--;
   mem_free(s);
 }
 

@@ -38,7 +38,8 @@ struct zmqsock_options {
 };
 
 struct zmqsock;
-/* ERR_INVALID: no endpoint of libzmq's; ERR_IO: in use, or the system refuses. Both name it. */
+/* ERR_INVALID: no endpoint of libzmq's; ERR_IO: in use, or the system refuses; ERR_LIMIT: the hub's
+ * max_sockets are open. All name it. */
 NODISCARD int zmqsock_open(struct loop *loop, struct zmqsock_hub *hub,
                            const struct zmqsock_options *options, struct zmqsock **out,
                            struct err *err);

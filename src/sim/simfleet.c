@@ -28,6 +28,9 @@ static struct simhost *host_at(void *user, size_t i) {
 }
 
 #define MOST_REPLICAS 8192
+/* Of KV events: a publisher and a replay socket each, twice: a restarted replica opens its own
+ * while the old ones are still being closed. A place costs a few bytes. */
+#define MOST_SOCKETS (4 * (size_t)MOST_REPLICAS)
 
 static int start_host(struct simfleet *f, size_t number, struct simhost **out, struct err *err) {
   char id[24];
@@ -86,6 +89,8 @@ int simfleet_add_host(struct simfleet *f, struct simhost **out, struct err *err)
     return err_set(err, ERR_LIMIT, "a fleet has at most %d replicas", MOST_REPLICAS);
   if (f->port && f->port + (int64_t)f->n_hosts > 65535)
     return err_set(err, ERR_LIMIT, "the port behind the last replica's is beyond 65535");
+  if (!f->n_spares && kvconfig_check(&f->config.events, f->n_hosts + 1, err))
+    return err_prefix(err, "one replica more");
   if (f->n_spares) {
     *out = f->spares[0];
     memmove(f->spares, f->spares + 1, --f->n_spares * sizeof *f->spares);
@@ -114,7 +119,7 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   f->config = o->config;
   if (o->face == FACE_SGLANG)
     kvconfig_play_sglang(&f->config.events);
-  if (simconfig_check(&f->config, err) || kvconfig_check(&f->config.events, o->n_replicas, err)) {
+  if (simconfig_check(&f->config, err) || kvconfig_check(&f->config.events, n, err)) {
     mem_free(f);
     return ERR_INVALID;
   }
@@ -144,7 +149,7 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
     rc = f->truth ? 0 : ERR_IO;
   }
   if (!rc && f->config.events.on)
-    rc = zmqsock_hub_new(2 * o->n_replicas + 1, &f->hub, err);
+    rc = zmqsock_hub_new(MOST_SOCKETS, &f->hub, err);
   if (!rc)
     rc = start_hosts(f, o, err);
   if (!rc && !o->in_memory)

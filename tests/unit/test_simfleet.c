@@ -77,6 +77,32 @@ static void test_ports_follow(void **state) {
   fail_msg("no free ports");
 }
 
+/* Spares, and replicas that are added to a running fleet, have sockets of events too. */
+static void test_events_of_those_that_come_later(void **state) {
+  (void)state;
+  struct err err = {0};
+  struct loop *loop = loop_new(&err);
+  struct simfleet_options o = options(1);
+  struct simfleet *f;
+  struct simhost *h[4];
+  o.n_spares = 2;
+  check_ok(kvconfig_set(&o.config.events, "kv_events", "on", &err), &err);
+  check_ok(simfleet_start(loop, &o, &f, &err), &err);
+  for (size_t i = 0; i < ARRAY_LEN(h); i++) {
+    check_ok(simfleet_add_host(f, &h[i], &err), &err);
+    assert_non_null(h[i]->kv);
+  }
+  assert_int_equal(f->n_hosts, 5);
+  simfleet_stop(f);
+  /* the ports of spares count */
+  check_ok(kvconfig_set(&o.config.events, "kv_events_port", "65533", &err), &err);
+  check_ok(kvconfig_set(&o.config.events, "kv_events_replay_endpoint", "off", &err), &err);
+  o.n_spares = 3;
+  assert_int_equal(simfleet_start(loop, &o, &f, &err), ERR_INVALID);
+  check_has(err.text, "kv_events: port 65533 and 3 following ones go beyond 65535");
+  loop_delete(loop);
+}
+
 static void test_faults_by_text(void **state) {
   (void)state;
   struct err err = {0};
@@ -218,6 +244,7 @@ int main(void) {
       cmocka_unit_test(test_start_refusals_leave_nothing_open),
       cmocka_unit_test(test_ports_follow),
       cmocka_unit_test(test_faults_by_text),
+      cmocka_unit_test(test_events_of_those_that_come_later),
       cmocka_unit_test(test_description),
       cmocka_unit_test(test_truth_against_the_wire),
       cmocka_unit_test(test_truth_of_faults_and_aborts),

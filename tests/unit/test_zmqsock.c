@@ -287,6 +287,24 @@ static void test_endpoints(void **state) {
   rig_close(&r);
 }
 
+/* libzmq calls both "Too many open files": only one of them is. */
+static void test_all_sockets_are_open(void **state) {
+  (void)state;
+  struct rig r;
+  struct err err = {0};
+  struct zmqsock_hub *small;
+  struct zmqsock *one, *two;
+  struct zmqsock_options o = {.kind = ZMQSOCK_PUB, .endpoint = "tcp://127.0.0.1:0"};
+  rig_open(&r);
+  check_ok(zmqsock_hub_new(1, &small, &err), &err);
+  check_ok(zmqsock_open(r.loop, small, &o, &one, &err), &err);
+  assert_int_equal(zmqsock_open(r.loop, small, &o, &two, &err), ERR_LIMIT);
+  check_has(err.text, "no ZeroMQ socket for tcp://127.0.0.1:0: all 1 of this process are open");
+  zmqsock_close(one);
+  zmqsock_hub_delete(small);
+  rig_close(&r);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_pub_knows_a_subscriber_at_once),
@@ -295,6 +313,7 @@ int main(void) {
       cmocka_unit_test(test_router_peers_without_room_or_gone),
       cmocka_unit_test(test_router_many_frames_and_long_ones),
       cmocka_unit_test(test_endpoints),
+      cmocka_unit_test(test_all_sockets_are_open),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
