@@ -5,6 +5,7 @@ local fit = require "perigee.calibrate_fit"
 local json = require "perigee.json"
 local rows = require "perigee.calibrate_rows"
 local texts = require "perigee.calibrate_text"
+local words = require "perigee.report_text"
 
 local calibrate = {}
 
@@ -27,8 +28,9 @@ local function read_json(path)
   return text and json.decode(text, { drop_null = true })
 end
 
--- Rows of a .jsonl file; its last line may have been cut off, when the run was killed.
-local function read_lines(path)
+-- Rows of a .jsonl file; its last line may have been cut off, when the run was killed. `odd` says what is
+-- wrong with a row.
+local function read_lines(path, odd)
   local file, why = io.open(path, "r")
   if not file then
     return refuse(2, "%s: is this the folder of a run? (%s)", path:match "^(.*)/", tostring(why))
@@ -42,7 +44,11 @@ local function read_lines(path)
     end
     local row
     row, message = json.decode(line, { drop_null = true })
-    if type(row) == "table" then
+    local wrong = odd and type(row) == "table" and odd(row)
+    if wrong then
+      file:close()
+      return refuse(2, "%s:%d: %s; the file has been changed since the run wrote it", path, number, wrong)
+    elseif type(row) == "table" then
       list[#list + 1] = row
     else
       bad, message = number, message or "no row"
@@ -74,7 +80,7 @@ end
 -- One run: { folder, id, model, simulated, rows, cut, facts, servers }.
 local function read_run(folder)
   folder = folder:gsub("(.)/+$", "%1")
-  local list, cut, status = read_lines(folder .. "/samples.jsonl")
+  local list, cut, status = read_lines(folder .. "/samples.jsonl", rows.odd)
   if not list then
     return nil, cut, status
   end
@@ -82,10 +88,14 @@ local function read_run(folder)
   if type(info) ~= "table" then
     info = {}
   end
-  local fleet = type(info.fleet) == "table" and info.fleet or {}
-  return { folder = folder, id = info.id or folder:match "[^/]*$", model = fleet.model, rows = list,
-    cut = cut, simulated = info.simulated == true, facts = recorded_facts(folder), gateway = fleet.gateway,
-    replicas = type(fleet.replicas) == "table" and fleet.replicas or {}, number = 0 }
+  local fleet = words.object(info.fleet)
+  local replicas = {}
+  for _, replica in ipairs(words.object(fleet.replicas)) do
+    replicas[#replicas + 1] = { id = words.text(words.object(replica).id) }
+  end
+  return { folder = folder, id = words.text(info.id) or folder:match "[^/]*$", model = words.text(fleet.model), rows = list,
+    cut = cut, simulated = info.simulated == true, facts = recorded_facts(folder),
+    gateway = words.text(fleet.gateway), replicas = replicas, unfinished = info.unfinished == true, number = 0 }
 end
 
 -- Names the server of a row: the replica that answered, else the only one there is.
@@ -166,7 +176,7 @@ end
 --- Returns the result that calibrate_text shows, or nil, why not, status.
 function calibrate.fit(runs, options)
   local requests, model, simulated, cut, total, failed, unknown = {}, nil, false, 0, 0, 0, 0
-  local gateway = false
+  local gateway, unfinished = false, false
   for _, run in ipairs(runs) do
     if model and run.model and run.model ~= model then
       return refuse(2, "runs of several models: %s in %s, %s before; one profile is of one model", run.model,
@@ -174,7 +184,7 @@ function calibrate.fit(runs, options)
     end
     model = model or run.model
     simulated, cut, total = simulated or run.simulated, cut + run.cut, total + #run.rows
-    gateway = gateway or run.gateway ~= nil
+    gateway, unfinished = gateway or run.gateway ~= nil, unfinished or run.unfinished
     local name_of = group_of(run, options.replica)
     for _, row in ipairs(run.rows) do
       local elsewhere = options.replica and row.served ~= nil and row.served ~= options.replica
@@ -201,7 +211,7 @@ function calibrate.fit(runs, options)
   local facts, from = merge_facts(runs, options)
   local result = { runs = runs, name = options.name, model = model, simulated = simulated, cut = cut,
     total = total, failed = failed, unplaced = unknown, gateway = gateway, left = left, used = used,
-    facts = facts, from = from, cold = options.cold }
+    facts = facts, from = from, cold = options.cold, unfinished = unfinished or false }
   local why, lacks
   result.prefill, why = fit.prefill(prefills)
   if not result.prefill then

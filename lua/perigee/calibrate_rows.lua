@@ -9,6 +9,69 @@ local function whole(x)
   return math.type(x) == "integer" and x >= 0 and x or nil
 end
 
+-- ---- what a row may say ----
+
+local MOST_NS, MOST_TOKENS = 10 ^ 18, 10 ^ 12 // 1 -- 31 years; no prompt is as long
+
+local function is_count(x, most)
+  return math.type(x) == "integer" and x >= 0 and x <= most
+end
+
+-- The first of the fields that is there and no such count, and is named `prefix`field.
+local function bad_count(t, prefix, fields, most)
+  for _, field in ipairs(fields) do
+    if t[field] ~= nil and not is_count(t[field], most) then
+      return ("%s%s is no whole number from 0"):format(prefix, field)
+    end
+  end
+end
+
+local STAMPS = { "start", "first_token", "last_token", "done" } -- as they follow each other
+local COUNTS = { "prompt_tokens", "output_tokens", "cached_tokens", "output_events", "first_tokens" }
+local WORDS = { "served", "chosen", "error", "cached_state" }
+
+local function bad_stamps(t)
+  local bad, before = bad_count(t, "t.", STAMPS, MOST_NS), nil
+  for _, stamp in ipairs(bad and {} or STAMPS) do
+    if t[stamp] and before and t[stamp] < t[before] then
+      return ("t.%s lies before t.%s"):format(stamp, before)
+    end
+    before = t[stamp] and stamp or before
+  end
+  return bad
+end
+
+local function bad_gaps(gaps)
+  if type(gaps) ~= "table" then
+    return "itl_ns is no list"
+  end
+  local n, seen = #gaps, 0
+  for key, gap in pairs(gaps) do
+    seen = seen + 1
+    if math.type(key) ~= "integer" or key < 1 or key > n then
+      return "itl_ns is no list of numbers"
+    elseif not is_count(gap, MOST_NS) then
+      return ("itl_ns[%d] is no whole number from 0"):format(key)
+    end
+  end
+  return seen < n and "itl_ns is no list of numbers" or nil
+end
+
+--- What is wrong with a row as a run writes it (nulls left out): nil when nothing is, as far as it is
+--- used here.
+function rows.odd(row)
+  if row.t ~= nil and type(row.t) ~= "table" then
+    return "t is no object"
+  end
+  for _, word in ipairs(WORDS) do
+    if row[word] ~= nil and type(row[word]) ~= "string" then
+      return word .. " is no text"
+    end
+  end
+  return row.t and bad_stamps(row.t) or bad_count(row, "", COUNTS, MOST_TOKENS)
+    or row.itl_ns ~= nil and bad_gaps(row.itl_ns) or nil
+end
+
 -- One request as it is used here; times in ns. nil: it never reached a server.
 local function request_of(row, group)
   local t = row.t
@@ -151,7 +214,7 @@ local function segment_at(segments, time)
 end
 
 local function context_at(segment, time)
-  return (segment.at + segment.slope * time) / segment.batch
+  return math.max(0, (segment.at + segment.slope * time) / segment.batch) -- rounding may go below
 end
 
 -- Tokens of a gap: 1, where the server sends each in an event of its own.

@@ -202,6 +202,9 @@ local function notes(r)
   end
   note("decode: measured at batches %d to %d and contexts %.0f to %.0f; all else is extrapolated by the "
     .. "formula", r.decode.batches[1], r.decode.batches[2], r.decode.contexts[1], r.decode.contexts[2])
+  if r.unfinished then
+    note "the run did not come to its end (run.json says unfinished): it goes on, or was killed"
+  end
   if r.cut > 0 then
     note "the last line of samples.jsonl is cut off (the run was killed?) and left out"
   end

@@ -64,6 +64,9 @@ end
 
 local function thousands(digits)
   local sign, whole, rest = digits:match "^(-?)(%d+)(.*)$"
+  if not whole then
+    return digits -- "inf"
+  end
   whole = whole:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", "")
   return sign .. whole .. rest
 end

@@ -6,6 +6,7 @@ answers another scenario within 5 % of X's. The rows of the other tests are made
 """
 import json
 import os
+from random import Random
 
 from harness import ROOT, eq, has, main
 
@@ -277,6 +278,50 @@ def test_bad_folders_and_files(work):
     eq(work.perigee("calibrate", "cut", "--out", "new.lua").status, 0)
     eq(work.perigee("calibrate", "cut", "--out", "new.lua").status, 0)  # its own it writes again
     has(work.perigee("calibrate", "--help").out, "Usage: perigee calibrate")
+
+
+def test_rows_that_no_run_writes_are_refused_by_their_line(work):
+    rows = a_run()
+    for name, field, what in (("gap", ("itl_ns", 0), "itl_ns[1] is no whole number from 0"),
+                              ("stamp", ("t", "start"), "t.start is no whole number from 0"),
+                              ("count", ("prompt_tokens",), "prompt_tokens is no whole number from 0")):
+        for value in ("x", True, {}, -1, 1.5, 1e300, float("nan")):
+            row = json.loads(json.dumps(rows[-1]))
+            target = row
+            for key in field[:-1]:
+                target = target[key]
+            target[field[-1]] = value
+            refused(work, 2, folder(work, name, rows[:-1] + [row, rows[0]]),
+                    parts=(f"{name}/samples.jsonl:{len(rows)}: ", "" if value != value else what))
+
+
+def test_no_damage_ends_in_a_traceback(work):
+    """Values and bytes changed at random: a profile, or a refusal in words."""
+    random = Random(6)
+    odd = ["x", "", True, None, {}, [], [1], -1, 0, 1.5, 1e300, -1e300, 2**53, 2**62, "\u0000"]
+    rows, lines = a_run(), "".join(json.dumps(r) + "\n" for r in a_run())
+    for number in range(60):
+        if number % 3 == 2:
+            text = bytearray(lines.encode())
+            for _ in range(random.choice((1, 3, 30))):
+                at = random.randrange(len(text))
+                text[at] = random.choice(b'0123456789{}[]",:-e.nu \xff\n')
+            with open(os.path.join(work.path, folder(work, "m", [])) + "/samples.jsonl", "wb") as f:
+                f.write(text)
+        else:
+            changed = json.loads(json.dumps(rows))
+            for _ in range(random.choice((1, 4))):
+                target = random.choice(changed)
+                while isinstance(inner := target[key := random.choice(list(target))], dict) and inner:
+                    target = inner
+                if isinstance(inner, list) and inner and random.random() < 0.7:
+                    target, key = inner, random.randrange(len(inner))
+                target[key] = random.choice(odd)
+            info = {random.choice(("id", "fleet", "simulated")): random.choice(odd)} if number % 3 else {}
+            folder(work, "m", changed, **info)
+        made = work.perigee("calibrate", "m", "--kv-tokens", "100000", "--name", "m")
+        assert made.status in (0, 2, 98) and "traceback" not in made.err and ".lua:" not in made.err, (
+            f"number {number}: {made.status} {made.err}")
 
 
 THREADS = []

@@ -117,3 +117,34 @@ describe("decodes", function()
     expect(#rows.decodes(requests(without(0, ten(10, 20)), without(0, ten(10, 10))))):eq(1)
   end)
 end)
+
+describe("odd", function()
+  it("finds nothing wrong with what a run writes", function()
+    expect(rows.odd(row(0, 50, ten(5)))):is_nil()
+    expect(rows.odd {}):is_nil()
+    expect(rows.odd { t = { start = 5, done = 5 }, error = "connect" }):is_nil()
+  end)
+
+  it("names what no run writes", function()
+    local function odd(more)
+      return rows.odd(row(0, 50, ten(5), more))
+    end
+    expect(odd { itl_ns = { "x", 1 } }):eq "itl_ns[1] is no whole number from 0"
+    expect(odd { itl_ns = { 1, true } }):eq "itl_ns[2] is no whole number from 0"
+    expect(odd { itl_ns = { 1, {} } }):eq "itl_ns[2] is no whole number from 0"
+    expect(odd { itl_ns = { -1 } }):eq "itl_ns[1] is no whole number from 0"
+    expect(odd { itl_ns = { a = 1 } }):eq "itl_ns is no list of numbers"
+    expect(odd { itl_ns = { [2] = 1, [4] = 1 } }):eq "itl_ns is no list of numbers"
+    expect(odd { itl_ns = "1" }):eq "itl_ns is no list"
+    expect(odd { t = 1 }):eq "t is no object"
+    expect(odd { t = { start = 1.5 } }):eq "t.start is no whole number from 0"
+    expect(odd { t = { start = 9, first_token = 8 } }):eq "t.first_token lies before t.start"
+    expect(odd { t = { start = 9, done = 8 } }):eq "t.done lies before t.start"
+    expect(odd { t = { start = 9, done = 10 ^ 18 // 1 | 0 } }):is_nil()
+    expect(odd { t = { start = 9, done = math.maxinteger } }):eq "t.done is no whole number from 0"
+    expect(odd { prompt_tokens = "100" }):eq "prompt_tokens is no whole number from 0"
+    expect(odd { output_tokens = -1 }):eq "output_tokens is no whole number from 0"
+    expect(odd { served = {} }):eq "served is no text"
+    expect(odd { error = true }):eq "error is no text"
+  end)
+end)
