@@ -266,6 +266,17 @@ static int open_results(struct runjob *job, struct err *err) {
   return writer_start(&w, &job->writer, err);
 }
 
+/* Were this process killed, its rows would say nothing without it. What cannot be written now is
+ * written, or complained of, at the end. */
+static void on_begins(void *user) {
+  struct runjob *job = user;
+  struct value info = runinfo_value(job);
+  struct err err = {0};
+  if (rundir_write_value(&job->dir, "run.json", &info, &err))
+    log_warn("%s", err.text);
+  value_free(&info);
+}
+
 /* Besides drawing, keeps an eye on the wall clock: a step makes the run invalid. */
 static void on_progress(void *user, const struct run_snapshot *s) {
   struct runjob *job = user;
@@ -386,6 +397,7 @@ static int execute(struct runjob *job, struct err *err) {
                               .status_no_memory = o->exit_codes ? verdict_bisect(EXIT_FAILED) : 0,
                               .print = on_print,
                               .print_user = job,
+                              .begins = on_begins,
                               .progress = on_progress,
                               .progress_user = job,
                               .broken = on_broken};
@@ -404,6 +416,7 @@ static int execute(struct runjob *job, struct err *err) {
   log_set_printer(NULL, NULL);
   live_end(&job->live);
   job->ran = rc == 0;
+  job->ended = true;
   if (job->result.n_lost)
     hurry(job);
   bool stopped = job->result.stopped[0] && !job->result.script_is_wrong; /* that one is not ours */

@@ -333,14 +333,21 @@ struct value runinfo_value(const struct runjob *job) {
   set_text(&v, "description", job->plan.description);
   value_set(&v, "simulated", value_bool(job->fleet.simulated));
   value_set(&v, "virtual_time", value_bool(job->is_dry));
+  bool over = job->ended;
+  value_set(&v, "unfinished", value_bool(!over));
   value_set(&v, "interrupted", value_bool(job->result.interrupted));
   set_text(&v, "started", started);
-  value_set(&v, "duration_s", value_double((double)job->result.ended_ns / (double)NS_PER_S));
+  value_set(&v, "duration_s",
+            over ? value_double((double)job->result.ended_ns / (double)NS_PER_S) : value_null());
   value_set(&v, "zero_wall_ns", value_int((int64_t)job->result.zero_wall_ns));
   value_set(&v, "zero_monotonic_ns", value_int((int64_t)job->result.zero_ns));
   struct value window = value_object();
   value_set(&window, "start_ns", value_int((int64_t)job->result.window_start_ns));
   value_set(&window, "end_ns", value_int((int64_t)job->result.window_end_ns));
+  if (!over) {
+    value_free(&window);
+    window = value_null();
+  }
   value_set(&v, "window", window);
   value_set(&v, "closed_loop", value_bool(!job->plan.load.open));
   value_set(&v, "load", load_value(&job->plan.load));

@@ -66,6 +66,7 @@ struct runjob {
   uint64_t dry_wall_ns; /* what the load took */
   bool has_lost;        /* a call that did not come back still runs: nothing of its may be freed */
   bool ran;             /* run_start returned 0 */
+  bool ended;           /* it has returned */
   int64_t clock_offset_ns, clock_step_ns;
   uint64_t started_wall_ns;
   char run_error[1024]; /* what makes the run fail although it took place; "" = nothing */

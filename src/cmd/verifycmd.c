@@ -43,8 +43,8 @@ static const struct options_command command = {
     .max_args = 2,
 };
 
-/* The run's zero on CLOCK_MONOTONIC. */
-static int read_zero(const char *folder, uint64_t *zero_ns, struct err *err) {
+/* The run's zero on CLOCK_MONOTONIC, and whether it never came to its end. */
+static int read_run(const char *folder, uint64_t *zero_ns, bool *unfinished, struct err *err) {
   char path[4200];
   struct linefile f;
   struct value run = value_null();
@@ -59,6 +59,8 @@ static int read_zero(const char *folder, uint64_t *zero_ns, struct err *err) {
   else if (!value_to_int(value_get(&run, "zero_monotonic_ns"), &zero) || zero <= 0)
     rc = err_set(err, ERR_INVALID, "%s has no zero_monotonic_ns: it is not a run's", path);
   *zero_ns = (uint64_t)zero;
+  const struct value *open = value_get(&run, "unfinished");
+  *unfinished = open && open->kind == VALUE_BOOL && open->u.boolean;
   value_free(&run);
   linefile_close(&f);
   return rc;
@@ -102,8 +104,10 @@ static struct value judge(const struct verify *v, const struct checks_limits *li
   return out;
 }
 
-static int print(const struct verify *v, const struct value *checks, bool json, struct err *err) {
+static int print(const struct verify *v, const struct value *checks, bool unfinished, bool json,
+                 struct err *err) {
   struct value said = verify_value(v);
+  value_set(&said, "unfinished", value_bool(unfinished));
   struct buf text;
   buf_init(&text, BUF_MAX_OWN);
   int rc = 0;
@@ -132,16 +136,16 @@ static int verify(const struct verify_options *o, const struct options_list *arg
   struct verify v;
   char samples[4200];
   uint64_t zero_ns;
-  bool valid = false;
+  bool valid = false, unfinished = false;
   if (read_limits(&o->limits, &limits, &err))
     return cmd_fail("verify", EXIT_USAGE, &err);
   snprintf(samples, sizeof samples, "%s/samples.jsonl", args->items[0]);
-  if (read_zero(args->items[0], &zero_ns, &err) ||
+  if (read_run(args->items[0], &zero_ns, &unfinished, &err) ||
       verify_open(&v, samples, args->items[1], zero_ns, &err))
     return cmd_fail("verify", EXIT_FAILED, &err);
   struct value checks = judge(&v, &limits, &valid);
   int status = valid ? 0 : EXIT_NOT_VALID;
-  if (print(&v, &checks, o->json, &err))
+  if (print(&v, &checks, unfinished, o->json, &err))
     status = cmd_fail("verify", EXIT_FAILED, &err);
   value_free(&checks);
   verify_close(&v);

@@ -526,11 +526,21 @@ static void check_truth(const struct checks_truth *truth, struct check out[CHECK
              "not measured: no log of the servers' own (--verify on the built-in fleet)");
     return;
   }
-  set(counts, (double)(truth->differing + truth->missing));
-  snprintf(counts->note, sizeof counts->note,
-           "%llu requests joined with the fleet's log: %llu with other counts, %llu missing there",
-           (unsigned long long)truth->compared, (unsigned long long)truth->differing,
-           (unsigned long long)truth->missing);
+  /* a line that is cut is a request that was not compared */
+  set(counts, (double)(truth->differing + truth->missing) + truth->rows_cut + truth->lines_cut);
+  snprintf(
+      counts->note, sizeof counts->note,
+      "%llu requests joined with the fleet's log: %llu with other counts, %llu missing there%s%s",
+      (unsigned long long)truth->compared, (unsigned long long)truth->differing,
+      (unsigned long long)truth->missing, truth->rows_cut ? "; the last row is cut" : "",
+      truth->lines_cut ? "; the log's last line is cut" : "");
+  if (isnan(truth->ttft_error_s) && isnan(stamps->figure) && truth->n) {
+    units_format_seconds(truth->longest_s, longest, sizeof longest);
+    snprintf(stamps->note, sizeof stamps->note,
+             "not judged: %llu first tokens against the fleet's own log are too few for a "
+             "percentile; the largest error %s",
+             (unsigned long long)truth->n, longest);
+  }
   if (isnan(truth->ttft_error_s) ||
       (!isnan(stamps->figure) && stamps->figure > truth->ttft_error_s))
     return;

@@ -56,6 +56,7 @@ struct checks_truth {
   double longest_s;    /* the largest */
   uint64_t compared, differing, missing; /* joined requests; with another token count; good ones
                                             that the log does not have */
+  bool rows_cut, lines_cut;              /* the rows, the log end in the middle of a line */
 };
 
 /* What the table does not know. */

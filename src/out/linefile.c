@@ -10,7 +10,8 @@
 
 int linefile_open(struct linefile *f, const char *path, struct err *err) {
   struct stat st;
-  int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+  /* a FIFO would wait for its writer: what it is, is seen below */
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;
   *f = (struct linefile){.data = ""};
   if (fd < 0 || fstat(fd, &st) != 0) {
     rc = err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
@@ -42,6 +43,10 @@ bool linefile_next(const struct linefile *f, size_t *at, struct jsonslice *line)
   *line = (struct jsonslice){from, end};
   *at = (size_t)(end - f->data) + 1;
   return true;
+}
+
+bool linefile_is_cut(const struct linefile *f) {
+  return f->len && f->data[f->len - 1] != '\n';
 }
 
 uint64_t linefile_stamp(struct jsonslice s, uint64_t absent) {

@@ -20,6 +20,8 @@ void linefile_close(struct linefile *f);
 /* The next line that ends with a line feed, without it, from *at on, which moves behind it; false
  * at the end. What stands behind the last line feed is a line that was not finished: left out. */
 bool linefile_next(const struct linefile *f, size_t *at, struct jsonslice *line);
+/* Whether there is such a line: the file was cut, or its writer was ended in the middle of it. */
+bool linefile_is_cut(const struct linefile *f);
 
 /* A whole number; `absent` for null, absent, or anything else. */
 int64_t linefile_int(struct jsonslice s, int64_t absent);

@@ -19,19 +19,31 @@ static bool is(struct jsonslice s, const char *word) {
   return s.p && (size_t)(s.end - s.p) == len && memcmp(s.p, word, len) == 0;
 }
 
+/* A choice may have an event of its own besides those of its tokens (a call's head, an echo), and
+ * one write may hold many. */
+static uint64_t most_outputs(const struct truthlog_line *l) {
+  uint64_t tokens = l->output_tokens > 0 ? (uint64_t)l->output_tokens : 0;
+  return 2 * (tokens + l->n_leaves) + 2;
+}
+
 static const char *read_write(const char *p, const char *end, void *arg) {
   static const struct jsonfield fields[] = {
       JSONFIELD("ns", JSONFIELD_STAMP, struct write, ns),
       JSONFIELD("kind", JSONFIELD_STRING, struct write, kind),
       JSONFIELD("outputs", JSONFIELD_INT, struct write, outputs),
   };
-  struct truthlog_writes *out = &((struct truthlog *)arg)->line.writes;
+  struct truthlog *t = arg;
+  struct truthlog_writes *out = &t->line.writes;
   struct write w = {.outputs = -1};
   p = jsonfields_read(fields, ARRAY_LEN(fields), p, end, &w);
   if (!p || !w.ns || w.outputs > UINT16_MAX)
     return NULL;
   if (w.outputs < 0)
     w.outputs = is(w.kind, "content") || is(w.kind, "finish");
+  if (w.outputs > 1 && out->n + (uint64_t)w.outputs > most_outputs(&t->line)) {
+    t->odd = "its writes hold more output events than its output_tokens make";
+    return NULL;
+  }
   out->pieces = out->pieces || is(w.kind, "piece");
   if (!out->first_body_ns && !is(w.kind, "headers"))
     out->first_body_ns = w.ns;
@@ -71,6 +83,21 @@ static const char *read_number(const char *p, const char *end, void *arg) {
   return pair->n < 2 ? jsonfields_digits(p, end, &pair->of[pair->n++]) : NULL;
 }
 
+/* More than any prompt: 2^28 tokens in blocks of 16. */
+#define MOST_FRESH ((uint64_t)1 << 24)
+
+/* Whether the line's tokens can fill so many new blocks more. Choices of one prompt share its
+ * blocks; the last one of each holds its end and some output. */
+static bool fits(struct truthlog *t, uint64_t fresh) {
+  const struct truthlog_line *l = &t->line;
+  uint64_t prompt = l->prompt_tokens > 0 ? (uint64_t)l->prompt_tokens : 0;
+  uint64_t output = l->output_tokens > 0 ? (uint64_t)l->output_tokens : 0;
+  if (l->block_size <= 0 || fresh > MOST_FRESH)
+    return false;
+  t->fresh += fresh;
+  return t->fresh <= (prompt + output) / (uint64_t)l->block_size + l->n_leaves + 1;
+}
+
 /* [after, fresh]: new blocks one behind the other. */
 static const char *read_chain(const char *p, const char *end, void *arg) {
   struct truthlog *t = arg;
@@ -79,6 +106,10 @@ static const char *read_chain(const char *p, const char *end, void *arg) {
   p = jsonfields_array(p, end, read_number, &pair);
   if (!p || pair.n != 2 || pair.of[0] >= t->n_blocks || pair.of[1] > UINT32_MAX - t->n_blocks)
     return NULL;
+  if (!fits(t, pair.of[1])) {
+    t->odd = "its chains hold more blocks than its prompt_tokens and output_tokens fill";
+    return NULL;
+  }
   uint32_t leaf = (uint32_t)pair.of[0];
   for (uint64_t i = 0; i < pair.of[1]; i++) {
     add_block(t, leaf);
@@ -122,6 +153,8 @@ static void begin(struct truthlog *t) {
                               .cap_leaves = l->cap_leaves,
                               .writes = {.outputs = w->outputs, .cap = w->cap}};
   t->has_chains = t->has_writes = false;
+  t->odd = NULL;
+  t->fresh = 0;
 }
 
 bool truthlog_read(struct truthlog *t, struct jsonslice line) {

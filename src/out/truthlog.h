@@ -32,6 +32,8 @@ struct truthlog {
   struct linefile file;
   struct truthlog_line line; /* the last one read; its arrays are used again */
   bool has_chains, has_writes;
+  const char *odd; /* static: what a line that was not read says; NULL: no line at all */
+  uint64_t fresh;  /* of its chains so far */
   /* By a block's number, from 1; [0] stands before every first block. */
   uint32_t *parent, *depth;
   size_t n_blocks, cap_blocks; /* [0] included */
@@ -50,7 +52,9 @@ struct truthlog_head {
 bool truthlog_head(struct jsonslice line, struct truthlog_head *out);
 
 /* Reads a line into t->line and its new blocks into the tree. Each line once and in order, or
- * numbers of blocks mean nothing. False: it is none of this version. */
+ * numbers of blocks mean nothing. Its counts stand before its chains and writes, which may not hold
+ * more than they say: a wrong number would else take all memory. False: it is none of this version;
+ * or t->odd says what is wrong with it. */
 bool truthlog_read(struct truthlog *t, struct jsonslice line);
 
 #endif

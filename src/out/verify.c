@@ -56,6 +56,7 @@ static int read_rows(struct verify *v, const char *path, struct err *err) {
                                                .generation = r.generation};
     v->generations += r.generation;
   }
+  v->rows_cut = linefile_is_cut(&v->samples);
   return rc;
 }
 
@@ -76,7 +77,9 @@ static uint32_t *slot_of(const struct index *x, const struct verify *v, struct j
   return &x->slots[i];
 }
 
-static int not_a_line(const char *path, size_t number, struct err *err) {
+static int not_a_line(const char *path, size_t number, const char *odd, struct err *err) {
+  if (odd)
+    return err_set(err, ERR_INVALID, "%s, line %zu: %s: the log is damaged", path, number, odd);
   return err_set(err, ERR_INVALID,
                  "%s, line %zu: not a line of a truth log of this version (perigee sim --truth)",
                  path, number);
@@ -158,8 +161,9 @@ static int join(struct verify *v, const char *path, struct err *err) {
     if (truthlog_head(line, &head))
       join_line(v, &x, run, &head);
     else
-      rc = not_a_line(path, v->n_lines, err);
+      rc = not_a_line(path, v->n_lines, NULL, err);
   }
+  v->lines_cut = linefile_is_cut(&v->truth.file);
   mem_free(x.slots);
   return rc;
 }
@@ -213,7 +217,7 @@ static int compare(struct verify *v, const char *path, uint64_t zero_ns, struct 
   size_t at = 0;
   for (size_t i = 0; linefile_next(&v->truth.file, &at, &line); i++) {
     if (!truthlog_read(&v->truth, line))
-      return not_a_line(path, i + 1, err);
+      return not_a_line(path, i + 1, v->truth.odd, err);
     if (!v->of_line[i])
       continue;
     struct verify_row *r = &v->rows[v->of_line[i] - 1];
@@ -284,7 +288,9 @@ void verify_checks(const struct verify *v, struct checks_truth *out) {
                                .longest_s = longest(e) / 1e9,
                                .compared = v->joined,
                                .differing = v->differing,
-                               .missing = v->missing};
+                               .missing = v->missing,
+                               .rows_cut = v->rows_cut,
+                               .lines_cut = v->lines_cut};
   for (size_t i = 0; i < ARRAY_LEN(best) && isnan(out->ttft_error_s); i++) {
     if (isnan(e->size[best[i].size]))
       continue;
@@ -332,6 +338,8 @@ struct value verify_value(const struct verify *v) {
   }
   value_set(&out, "differing", value_int((int64_t)v->differing));
   value_set(&out, "missing", value_int((int64_t)v->missing));
+  value_set(&out, "rows_cut", value_bool(v->rows_cut));
+  value_set(&out, "lines_cut", value_bool(v->lines_cut));
   value_set(&out, "first", value_copy(&v->first));
   struct value *replicas = value_set(&out, "replicas", value_object());
   value_set(replicas, "compared", value_int((int64_t)v->placed));

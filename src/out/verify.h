@@ -81,6 +81,7 @@ struct verify {
   uint64_t generations, joined;         /* rows of generation requests; those with a line */
   struct value rows_alone, lines_alone; /* {reason: n} */
   uint64_t missing;                     /* good replies that the log does not have */
+  bool rows_cut, lines_cut;             /* a file ends in the middle of a line, which is left out */
   struct verify_errors errors[VERIFY_STAMPS];
   uint64_t compared[VERIFY_COUNTS], differ[VERIFY_COUNTS];
   uint64_t differing; /* requests with a token count that differs */

@@ -489,7 +489,10 @@ int run_start(const struct run_config *config, struct run_result *result, struct
   result->zero_wall_ns = clock_wall_ns();
   result->zero_ns = c->run.zero_ns;
   c->run.request_run = requestid_run(result->zero_wall_ns, result->zero_ns);
+  result->workers = c->run.n_workers;
   log_set_zero(c->run.zero_ns);
+  if (config->begins)
+    config->begins(config->progress_user);
   if (config->catch_signals)
     interrupt_open(c);
   loop_chore_start(c->run.loop, &c->progress, on_progress,

@@ -75,6 +75,9 @@ struct run_config {
   size_t memory_bytes; /* of one Lua state; 0 = 512 MiB */
   void (*print)(void *user, const char *line, size_t len); /* print and vu:log; any thread */
   void *print_user;
+  /* The result's zero and its workers are known, nothing has begun; on the calling thread, with
+   * progress_user. NULL = of no interest. */
+  void (*begins)(void *user);
   void (*progress)(void *user, const struct run_snapshot *snapshot); /* on the calling thread */
   void *progress_user;
   uint64_t progress_ns; /* between two calls; 0 = 250 ms */

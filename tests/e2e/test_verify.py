@@ -2,8 +2,9 @@
 import json
 import os
 import shutil
+import time
 
-from harness import RELAXED, eq, has, main
+from harness import RELAXED, eq, has, main, slack
 from simfleet import fleet
 
 THREADS = ["test_every_request_is_joined", "test_branches_choices_and_whole_replies"]
@@ -34,6 +35,19 @@ def lines(path):
         return [json.loads(line) for line in f]
 
 
+def lines_of(path):
+    """Those that are whole."""
+    with open(path, "rb") as f:
+        return [line for line in f if line.endswith(b"\n")]
+
+
+def wait(reached, what):
+    deadline = time.monotonic() + 60 * slack()
+    while not reached():
+        assert time.monotonic() < deadline, f"no {what}"
+        time.sleep(0.05)
+
+
 def check_of(result, name):
     return next(c for c in result.summary["checks"] if c["name"] == name)
 
@@ -42,6 +56,7 @@ def check_joined(result, n):
     eq(result.status, 0, result.out[-3000:] + result.err)
     v = result.summary["verify"]
     eq((v["rows"], v["joined"], v["rows_alone"], v["lines_alone"]), (n, n, {}, {}))
+    eq((result.run["unfinished"], v["rows_cut"], v["lines_cut"]), (False, False, False))
     for name, c in v["counts"].items():
         eq(c["differ"], 0, f"{name} {v['first']}")
     eq((v["differing"], v["missing"], v["first"]), (0, 0, []))
@@ -259,6 +274,45 @@ def test_a_truth_file_of_ones_own(work):
     eq(len(lines(os.path.join(work.path, "mine.jsonl"))), 36)
     assert not os.path.exists(os.path.join(result.folder, "truth.jsonl"))
     shutil.rmtree(result.folder)
+
+
+def test_a_run_that_was_killed(work):
+    """It has a run.json from its beginning, which says that it never ended; a cut row is told of, too."""
+    work.write("s.lua", HEAD + "return perigee.plan { load = perigee.closed { users = 4, duration = '10m' }, "
+               f"session = function(vu)\n{TURNS}\nend }}\n")
+    process = work.start("run", "s.lua", *RELAXED, "--verify", "--quiet")
+    try:
+        wait(lambda: work.last_folder() and os.path.exists(os.path.join(work.last_folder(), "samples.jsonl"))
+             and all(len(lines_of(os.path.join(work.last_folder(), f))) > 20 for f in ("samples.jsonl", "truth.jsonl")),
+             "rows")
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+    path = work.last_folder()
+    truth = os.path.join(path, "truth.jsonl")
+    with open(os.path.join(path, "run.json"), encoding="utf-8") as f:
+        info = json.load(f)
+    eq((info["unfinished"], info["duration_s"], info["window"]), (True, None, None))
+    for name in ("samples.jsonl", "truth.jsonl"):  # the kill may have cut them anywhere
+        whole = lines_of(os.path.join(path, name))
+        with open(os.path.join(path, name), "wb") as f:
+            f.write(b"".join(whole))
+    said = work.perigee("verify", path, truth)
+    assert said.status in (0, 98), said.err
+    has(said.out, "The run did not come to its end (run.json says unfinished)")
+    for name, what in (("samples.jsonl", "samples.jsonl ends in the middle of a row"),
+                       ("truth.jsonl", "The fleet's log ends in the middle of a line")):
+        with open(os.path.join(path, name), "ab") as f:
+            f.write(b'{"replica":"r0","request_id":"perig')
+        said = work.perigee("verify", path, truth)
+        eq(said.status, 98, said.err)
+        has(said.out, what)
+        has(said.out, "NOT  ground_truth")
+    os.unlink(truth)
+    os.mkfifo(truth)  # that nobody writes into
+    said = work.perigee("verify", path, truth)
+    eq(said.status, 1, said.out)
+    has(said.err, "it is no regular file")
 
 
 main(globals())

@@ -1,6 +1,7 @@
 /* test_linefile.c: lines of a file and the fields of a line. */
 #include "check.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "out/linefile.h"
@@ -34,10 +35,15 @@ static void test_lines(void **state) {
   assert_true(linefile_next(&f, &at, &line));
   assert_int_equal(line.end - line.p, 5);
   assert_false(linefile_next(&f, &at, &line));
+  assert_true(linefile_is_cut(&f));
   linefile_close(&f);
   at = 0;
   check_ok(linefile_open(&f, file_with(""), &err), &err);
   assert_false(linefile_next(&f, &at, &line));
+  assert_false(linefile_is_cut(&f));
+  linefile_close(&f);
+  check_ok(linefile_open(&f, file_with("whole\n"), &err), &err);
+  assert_false(linefile_is_cut(&f));
   linefile_close(&f);
   unlink(file_with(""));
 }
@@ -50,6 +56,13 @@ static void test_files_that_are_none(void **state) {
   check_has(err.text, "cannot read /nowhere/x: No such file");
   assert_int_equal(linefile_open(&f, "/tmp", &err), ERR_IO);
   check_has(err.text, "cannot read /tmp: it is no regular file");
+  /* nobody writes into it: that must not be waited for */
+  const char *fifo = file_with("");
+  unlink(fifo);
+  assert_int_equal(mkfifo(fifo, 0600), 0);
+  assert_int_equal(linefile_open(&f, fifo, &err), ERR_IO);
+  check_has(err.text, "it is no regular file");
+  unlink(fifo);
 }
 
 static void test_fields(void **state) {

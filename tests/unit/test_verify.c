@@ -214,10 +214,62 @@ static void test_what_cannot_be_compared(void **state) {
                 "{\"replica\":\"r0\",\"request_id\":null,\"received_ns\":1,\"block_size\":16,"
                 "\"chains\":[[4,1]],\"writes\":[]}\n",
                 "line 1: not a line"); /* block 4 was never told */
+#define LINE                                                                                       \
+  "{\"replica\":\"r0\",\"request_id\":null,\"received_ns\":1,\"prompt_tokens\":100,"               \
+  "\"output_tokens\":4,\"block_size\":16,\"chains\":"
+  check_refused(
+      NULL, LINE "[[0,4000000000]],\"writes\":[]}\n",
+      "line 1: its chains hold more blocks than its prompt_tokens and output_tokens fill");
+  check_refused(NULL, LINE "[[0,6],[6,3]],\"writes\":[]}\n", "line 1: its chains hold more");
+  check_refused(NULL, LINE "[],\"writes\":[{\"ns\":1,\"kind\":\"content\",\"outputs\":60000}]}\n",
+                "line 1: its writes hold more output events than its output_tokens make");
+  check_refused(NULL,
+                LINE "[[0,6],[6,1]],\"writes\":[{\"ns\":1,\"kind\":\"content\",\"outputs\":4}]}\n",
+                "have no request in common"); /* that is a line */
   check_refused(NULL,
                 "{\"replica\":\"r0\",\"request_id\":\"b\",\"received_ns\":1,\"block_size\":16,"
                 "\"chains\":[],\"writes\":[]}\n",
                 "have no request in common");
+}
+
+static void check_cut(const char *path, bool rows) {
+  const struct request r[] = {
+      {.id = "a", .start_ms = 10, .done_ms = 40, .prompt = 100, .output = 2, .fresh = 6},
+      {.id = "b", .start_ms = 50, .done_ms = 90, .prompt = 100, .output = 2, .after = 6}};
+  struct verify v;
+  struct err err;
+  struct checks_truth c;
+  struct check all[CHECK_COUNT];
+  write_files(r, 2);
+  FILE *f = fopen(path, "r+");
+  assert_int_equal(fseek(f, -20, SEEK_END), 0);
+  assert_int_equal(ftruncate(fileno(f), ftell(f)), 0);
+  fclose(f);
+  check_ok(verify_open(&v, samples, truth, ZERO, &err), &err);
+  assert_int_equal(v.joined, 1);
+  verify_checks(&v, &c);
+  assert_true(c.rows_cut == rows && c.lines_cut == !rows);
+  struct table *t = table_new(0);
+  struct checks_input in = {.limits = checks_default_limits(), .truth = &c, .closed_loop = true};
+  table_finish(t);
+  checks_run(t, &in, all);
+  table_free(t);
+  assert_false(all[CHECK_GROUND_TRUTH].ok);
+  check_has(all[CHECK_GROUND_TRUTH].note,
+            rows ? "the last row is cut" : "the log's last line is cut");
+  check_has(all[CHECK_MEASUREMENT_ERROR].note, "not judged: 1 first tokens");
+  struct value out = verify_value(&v);
+  assert_true(value_get(&out, "rows_cut")->u.boolean == rows);
+  assert_true(value_get(&out, "lines_cut")->u.boolean == !rows);
+  value_free(&out);
+  verify_close(&v);
+}
+
+/* A file that ends in the middle of a line is not taken for whole. */
+static void test_cut_files(void **state) {
+  (void)state;
+  check_cut(samples, true);
+  check_cut(truth, false);
 }
 
 static void test_a_check_is_fed(void **state) {
@@ -483,6 +535,7 @@ int main(void) {
       cmocka_unit_test(test_who_stays_alone),
       cmocka_unit_test(test_what_cannot_be_compared),
       cmocka_unit_test(test_a_check_is_fed),
+      cmocka_unit_test(test_cut_files),
       cmocka_unit_test(test_more_errors_than_are_kept),
       cmocka_unit_test(test_a_history),
       cmocka_unit_test(test_at_one_moment),
