@@ -534,18 +534,15 @@ static void check_truth(const struct checks_truth *truth, struct check out[CHECK
       (unsigned long long)truth->compared, (unsigned long long)truth->differing,
       (unsigned long long)truth->missing, truth->rows_cut ? "; the last row is cut" : "",
       truth->lines_cut ? "; the log's last line is cut" : "");
-  if (isnan(truth->ttft_error_s) && isnan(stamps->figure) && truth->n) {
-    units_format_seconds(truth->longest_s, longest, sizeof longest);
-    snprintf(stamps->note, sizeof stamps->note,
-             "not judged: %llu first tokens against the fleet's own log are too few for a "
-             "percentile; the largest error %s",
-             (unsigned long long)truth->n, longest);
-  }
-  if (isnan(truth->ttft_error_s) ||
-      (!isnan(stamps->figure) && stamps->figure > truth->ttft_error_s))
+  units_format_seconds(truth->longest_s, longest, sizeof longest);
+  if (isnan(truth->ttft_error_s) && isnan(stamps->figure) && truth->n)
+    snprintf(
+        stamps->note, sizeof stamps->note,
+        "not judged: %llu first tokens against the fleet's own log are too few; the largest %s",
+        (unsigned long long)truth->n, longest);
+  if (isnan(truth->ttft_error_s) || stamps->figure > truth->ttft_error_s)
     return;
   set(stamps, truth->ttft_error_s);
-  units_format_seconds(truth->longest_s, longest, sizeof longest);
   snprintf(
       stamps->note, sizeof stamps->note,
       "p%g of %llu first tokens against the fleet's own log, loopback included; the largest %s",
