@@ -93,9 +93,10 @@ local function read_run(folder)
   for _, replica in ipairs(words.object(fleet.replicas)) do
     replicas[#replicas + 1] = { id = words.text(words.object(replica).id) }
   end
-  return { folder = folder, id = words.text(info.id) or folder:match "[^/]*$", model = words.text(fleet.model),
-    rows = list, cut = cut, simulated = info.simulated == true, unfinished = info.unfinished == true,
-    facts = recorded_facts(folder), gateway = words.text(fleet.gateway), replicas = replicas, number = 0 }
+  return { folder = folder, id = words.text(info.id) or folder:match "[^/]*$", rows = list,
+    model = words.text(fleet.model), cut = cut, simulated = info.simulated == true, number = 0,
+    unfinished = info.unfinished == true, facts = recorded_facts(folder), gateway = words.text(fleet.gateway),
+    replicas = replicas }
 end
 
 -- Names the server of a row: the replica that answered, else the only one there is.

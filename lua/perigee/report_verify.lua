@@ -95,11 +95,11 @@ local function sentences(v, virtual)
     counted(num(v.rows) or 0, "generation request"), rows ~= "" and "; without a line there: " .. rows or "",
     lines ~= "" and "; lines without a row: " .. lines or "") }
   if v.unfinished then
-    list[#list + 1] = "The run did not come to its end (run.json says unfinished): it goes on, or was killed. "
+    list[#list + 1] = "The run did not come to its end (run.json says unfinished): it goes on or was killed. "
       .. "What it had in flight has no row."
   end
   if v.rows_cut then
-    list[#list + 1] = "samples.jsonl ends in the middle of a row: it was cut there, or its run was killed. "
+    list[#list + 1] = "samples.jsonl ends in the middle of a row: it was cut, or its run was killed. "
       .. "That row and what would follow are not compared."
   end
   if v.lines_cut then

@@ -526,14 +526,14 @@ static void check_truth(const struct checks_truth *truth, struct check out[CHECK
              "not measured: no log of the servers' own (--verify on the built-in fleet)");
     return;
   }
+  bool cut = truth->rows_cut || truth->lines_cut;
   /* a line that is cut is a request that was not compared */
   set(counts, (double)(truth->differing + truth->missing) + truth->rows_cut + truth->lines_cut);
   snprintf(
       counts->note, sizeof counts->note,
-      "%llu requests joined with the fleet's log: %llu with other counts, %llu missing there%s%s",
+      "%llu requests joined with the fleet's log: %llu with other counts, %llu missing there%s",
       (unsigned long long)truth->compared, (unsigned long long)truth->differing,
-      (unsigned long long)truth->missing, truth->rows_cut ? "; the last row is cut" : "",
-      truth->lines_cut ? "; the log's last line is cut" : "");
+      (unsigned long long)truth->missing, cut ? "; a file ends in mid-line" : "");
   units_format_seconds(truth->longest_s, longest, sizeof longest);
   if (isnan(truth->ttft_error_s) && isnan(stamps->figure) && truth->n)
     snprintf(
@@ -543,10 +543,9 @@ static void check_truth(const struct checks_truth *truth, struct check out[CHECK
   if (isnan(truth->ttft_error_s) || stamps->figure > truth->ttft_error_s)
     return;
   set(stamps, truth->ttft_error_s);
-  snprintf(
-      stamps->note, sizeof stamps->note,
-      "p%g of %llu first tokens against the fleet's own log, loopback included; the largest %s",
-      100 * truth->percentile, (unsigned long long)truth->n, longest);
+  snprintf(stamps->note, sizeof stamps->note,
+           "p%g of %llu first tokens against the fleet's own log, loopback included; largest %s",
+           100 * truth->percentile, (unsigned long long)truth->n, longest);
 }
 
 /* A signal may end a run before all of it was done; that is said elsewhere. */
