@@ -95,7 +95,9 @@ static struct blob *body_of(const struct value *action) {
   buf_init(&b, BUF_MAX_OWN);
   json_write(&b, &body);
   value_free(&body);
-  return blob_from_buf(&b);
+  struct blob *bytes = blob_from_buf(&b);
+  buf_free(&b);
+  return bytes;
 }
 
 static void begin(void *self, struct fleetport_call *call) {
