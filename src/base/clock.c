@@ -16,6 +16,10 @@ uint64_t clock_ns(void) {
   return read_clock(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_coarse_ns(void) {
+  return read_clock(CLOCK_MONOTONIC_COARSE);
+}
+
 uint64_t clock_wall_ns(void) {
   return read_clock(CLOCK_REALTIME);
 }

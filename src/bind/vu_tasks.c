@@ -40,8 +40,7 @@ static MAY_RAISE int push_results(lua_State *L, struct vu_task *t, int at_most) 
 }
 
 int vu_task_gc(lua_State *L) {
-  struct vu_task *t = luaL_checkudata(L, 1, VU_TASK_TYPE);
-  vu_outcome_free(&t->outcome);
+  vu_task_free(luaL_checkudata(L, 1, VU_TASK_TYPE));
   return 0;
 }
 

@@ -22,6 +22,13 @@
 
 #define RUNJOB_GRACE_NS (5 * NS_PER_S) /* beyond --runaway: the script outside of the run */
 
+/* Of a dry run: when something was last seen to move. */
+struct runjob_pace {
+  uint64_t since_ns, requests;
+  double elapsed_s;
+  bool told;
+};
+
 struct runjob {
   const struct options_command *command; /* run_command or dry_command */
   bool is_dry;
@@ -68,6 +75,7 @@ struct runjob {
   bool ran;             /* run_start returned 0 */
   bool ended;           /* it has returned */
   int64_t clock_offset_ns, clock_step_ns;
+  struct runjob_pace pace;
   uint64_t started_wall_ns;
   char run_error[1024]; /* what makes the run fail although it took place; "" = nothing */
 };

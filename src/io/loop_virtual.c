@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "io/loop_internal.h"
 
-#define LOOK_ROUNDS 64          /* between two questions to the clock */
 #define LOOK_NS (2 * NS_PER_MS) /* between two looks at what comes from outside */
 
 struct loop *loop_new_virtual(struct err *err) {
@@ -47,7 +46,7 @@ static void run_chores(struct loop *loop, uint64_t now) {
 }
 
 static void look_around(struct loop *loop) {
-  uint64_t now = clock_ns();
+  uint64_t now = clock_coarse_ns(); /* asked each round: nobody knows how long one takes */
   if (now - loop->looked_ns < LOOK_NS)
     return;
   loop->looked_ns = now;
@@ -67,9 +66,8 @@ static void wait_outside(struct loop *loop) {
 
 void loop_run_virtual(struct loop *loop) {
   loop->running = true;
-  for (uint32_t round = 0; !loop->stop; round++) {
-    if (round % LOOK_ROUNDS == 0)
-      look_around(loop);
+  while (!loop->stop) {
+    look_around(loop);
     if (is_idle(loop)) {
       uint64_t next = timers_next(&loop->timers);
       if (next == UINT64_MAX)

@@ -48,13 +48,14 @@ struct vu_task {
   int n_values;             /* on co's stack: results, or 1 error value */
   uint32_t branch;          /* the child's: unique in its session */
   uint64_t due_ns;          /* the child's schedule when it ended */
+  struct vu_orphan *orphan; /* its failure, NULL: there is none, or it was claimed */
   struct vu_outcome outcome;
 };
 
 /* The failure of a child that nobody has joined yet. */
 struct vu_orphan {
-  struct vu_orphan *next;
-  uint32_t branch;
+  struct vu_orphan *next, *prev;
+  struct vu_task *task; /* NULL: the script has let go of it */
   struct vu_outcome outcome;
 };
 
@@ -72,12 +73,12 @@ struct vu {
   /* family */
   struct vu *root, *parent; /* root: itself for a session's own user */
   struct vu *children, *next, *prev;
-  uint32_t depth;            /* 0: a session's own user */
-  uint32_t awaited;          /* awaited: children that a wait point still waits for */
-  bool is_awaited;           /* by the parent */
-  bool fail_fast;            /* a failing awaited child cancels the others */
-  struct vu_orphan *orphans; /* in order of failing */
-  struct vu_task *as_task;   /* child only */
+  uint32_t depth;                          /* 0: a session's own user */
+  uint32_t awaited;                        /* awaited: children that a wait point still waits for */
+  bool is_awaited;                         /* by the parent */
+  bool fail_fast;                          /* a failing awaited child cancels the others */
+  struct vu_orphan *orphans, *last_orphan; /* in order of failing */
+  struct vu_task *as_task;                 /* child only */
   /* Lua */
   struct lua_State *co;
   struct vu_handle *handle;
@@ -101,7 +102,8 @@ struct vu {
   uint64_t session;
   uint32_t id;
   uint32_t branch, branches; /* branches: given out so far by this user */
-  uint32_t *odd_branches;    /* of the session (root): numbers that show no path */
+  /* of the session (root): numbers that show no path, as an open table (0: free) of 2^n */
+  uint32_t *odd_branches;
   size_t n_odd_branches, cap_odd_branches;
   int32_t parent_branch; /* −1 on the trunk */
   uint64_t sched_ns, start_ns;
@@ -165,7 +167,9 @@ MAY_RAISE int vu_wait_until(struct lua_State *L, struct vu *vu, uint64_t due_ns,
  * ended. With fail_fast the first failure cancels the others. */
 void vu_await(struct vu *parent, struct vu *child, bool fail_fast);
 /* The parent has seen how this task ended: its failure no longer ends the parent by itself. */
-void vu_claim(struct vu *parent, const struct vu_task *task);
+void vu_claim(struct vu *parent, struct vu_task *task);
+/* The script has let go of the task. */
+void vu_task_free(struct vu_task *task);
 
 /* ---- ending ---- */
 /* Cancels the user and all below it as `error` (cancelled, incomplete); the first call counts. */

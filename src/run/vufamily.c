@@ -46,11 +46,24 @@ enum sample_error vu_error_from(const char *name) {
 #define OWN_BRANCHES 999         /* of one user, whose numbers show the path */
 #define ODD_BRANCHES 1000000000u /* from here on they do not; up to INT32_MAX */
 
-static bool taken(const struct vu *root, uint32_t branch) {
-  for (size_t i = 0; i < root->n_odd_branches; i++)
-    if (root->odd_branches[i] == branch)
-      return true;
-  return false;
+static uint32_t *find_odd(const struct vu *root, uint32_t branch) {
+  size_t mask = root->cap_odd_branches - 1, i = branch * UINT32_C(0x9E3779B1) & mask;
+  while (root->odd_branches[i] && root->odd_branches[i] != branch)
+    i = (i + 1) & mask;
+  return &root->odd_branches[i];
+}
+
+static void make_room_for_odd(struct vu *root) {
+  size_t cap = root->cap_odd_branches;
+  if (2 * (root->n_odd_branches + 1) <= cap)
+    return;
+  uint32_t *old = root->odd_branches;
+  root->cap_odd_branches = cap ? 2 * cap : 16;
+  root->odd_branches = mem_calloc(root->cap_odd_branches, sizeof *root->odd_branches);
+  for (size_t i = 0; i < cap; i++)
+    if (old[i])
+      *find_odd(root, old[i]) = old[i];
+  mem_free(old);
 }
 
 /* The path's hash. That two in a session are alike is very rare; then the later one moves on. */
@@ -58,11 +71,11 @@ static uint32_t odd_branch(struct vu *root, uint32_t parent, uint32_t nth) {
   uint64_t h = ((uint64_t)parent << 32 | nth) * UINT64_C(0x9E3779B97F4A7C15);
   h = (h ^ h >> 32) * UINT64_C(0xD6E8FEB86659FD93);
   uint32_t room = INT32_MAX - ODD_BRANCHES, branch = (uint32_t)((h >> 32) % room);
-  while (taken(root, ODD_BRANCHES + branch))
+  make_room_for_odd(root);
+  while (*find_odd(root, ODD_BRANCHES + branch))
     branch = (branch + 1) % room;
-  MEM_GROW(root->odd_branches, root->n_odd_branches, root->cap_odd_branches);
-  root->odd_branches[root->n_odd_branches++] = ODD_BRANCHES + branch;
-  return ODD_BRANCHES + branch;
+  root->n_odd_branches++;
+  return *find_odd(root, ODD_BRANCHES + branch) = ODD_BRANCHES + branch;
 }
 
 uint32_t vu_new_branch(struct vu *vu) {
@@ -100,34 +113,39 @@ void vu_cancel(struct vu *vu, enum sample_error error, const char *detail) {
 
 /* ---- failures ---- */
 
-static void free_orphan(struct vu_orphan **at) {
-  struct vu_orphan *o = *at;
-  *at = o->next;
+static void free_orphan(struct vu *parent, struct vu_orphan *o) {
+  if (o->task)
+    o->task->orphan = NULL;
+  *(o->prev ? &o->prev->next : &parent->orphans) = o->next;
+  *(o->next ? &o->next->prev : &parent->last_orphan) = o->prev;
   vu_outcome_free(&o->outcome);
   mem_free(o);
 }
 
 static void add_orphan(struct vu *parent, const struct vu *child) {
-  struct vu_orphan **at = &parent->orphans;
-  while (*at)
-    at = &(*at)->next;
-  *at = MEM_NEW(struct vu_orphan);
-  (*at)->branch = child->branch;
-  vu_outcome_copy(&(*at)->outcome, &child->outcome);
+  struct vu_orphan *o = MEM_NEW(struct vu_orphan);
+  o->task = child->as_task;
+  o->task->orphan = o;
+  o->prev = parent->last_orphan;
+  *(o->prev ? &o->prev->next : &parent->orphans) = o;
+  parent->last_orphan = o;
+  vu_outcome_copy(&o->outcome, &child->outcome);
 }
 
 void vu_free_orphans(struct vu *vu) {
   while (vu->orphans)
-    free_orphan(&vu->orphans);
+    free_orphan(vu, vu->orphans);
 }
 
-void vu_claim(struct vu *parent, const struct vu_task *task) {
-  for (struct vu_orphan **at = &parent->orphans; *at; at = &(*at)->next) {
-    if ((*at)->branch == task->branch) {
-      free_orphan(at);
-      return;
-    }
-  }
+void vu_claim(struct vu *parent, struct vu_task *task) {
+  if (task->orphan)
+    free_orphan(parent, task->orphan);
+}
+
+void vu_task_free(struct vu_task *task) {
+  if (task->orphan)
+    task->orphan->task = NULL;
+  vu_outcome_free(&task->outcome);
 }
 
 void vu_leave_parent(struct vu *vu) {

@@ -47,6 +47,23 @@ def agree(work, *args, script=SCRIPT, latencies=True):
     return real, dry
 
 
+STANDSTILL = """
+local perigee = require "perigee"
+return perigee.plan {
+  load = perigee.closed { users = 3, sessions = 3 },
+  session = function(vu) while true do vu:sleep(1e-9) end end,
+}
+"""
+
+
+def test_a_time_that_stands_still_is_told(work):
+    p = work.start("dry", work.write("s.lua", STANDSTILL), "--quiet")
+    told = p.stderr.readline()  # after ten seconds
+    p.send_signal(signal.SIGINT)
+    assert "no request has ended: do sessions sleep for almost nothing" in told, told
+    eq(work.finish(p).status, 130, "status")
+
+
 SLOW = ["--profile", "adr-04", "--sim", "3"]  # a request takes half a second: sockets do not show
 
 

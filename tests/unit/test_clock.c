@@ -16,6 +16,10 @@ static void clocks_agree(void **state) {
   char text[32];
   clock_format_utc(UINT64_C(1795963096) * NS_PER_S, text, sizeof text);
   assert_string_equal(text, "2026-11-29T14:38:16Z");
+  uint64_t coarse = clock_coarse_ns();
+  assert_true(coarse <= clock_ns());
+  clock_sleep_ns(40 * NS_PER_MS); /* its steps are 1 to 10 ms */
+  assert_true(clock_coarse_ns() >= coarse + 20 * NS_PER_MS);
   uint64_t cpu = clock_thread_cpu_ns();
   assert_true(cpu > 0);
   uint64_t of_thread;

@@ -175,11 +175,34 @@ static void test_chores(void **state) {
   run_chore(new_loop());
 }
 
+static void on_slow(struct loop_timer *timer) {
+  struct busy *b = CONTAINER_OF(timer, struct busy, timer);
+  clock_sleep_ns(20 * NS_PER_MS);
+  if (loop_now(b->loop) >= LOOP_VIRTUAL_START_NS + 20 * NS_PER_S)
+    loop_stop(b->loop);
+  else
+    loop_timer_set(b->loop, timer, loop_now(b->loop) + NS_PER_S);
+}
+
+/* Rounds that take long are few: chores (and with them signals) do not count rounds. */
+static void test_slow_rounds(void **state) {
+  (void)state;
+  struct busy b = {.loop = new_loop()};
+  loop_timer_init(&b.timer, on_slow);
+  loop_timer_set(b.loop, &b.timer, loop_now(b.loop) + NS_PER_S);
+  loop_chore_start(b.loop, &b.chore, on_chore, 5 * NS_PER_MS);
+  loop_run(b.loop);
+  assert_int_equal(b.done, 3); /* after three rounds or four, not after sixty-four */
+  assert_true(loop_now(b.loop) < LOOP_VIRTUAL_START_NS + 8 * NS_PER_S);
+  loop_timer_clear(b.loop, &b.timer);
+  loop_delete(b.loop);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_time_jumps), cmocka_unit_test(test_past_due),
       cmocka_unit_test(test_stuck),      cmocka_unit_test(test_post),
-      cmocka_unit_test(test_chores),
+      cmocka_unit_test(test_chores),     cmocka_unit_test(test_slow_rounds),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

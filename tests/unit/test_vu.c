@@ -268,6 +268,33 @@ static void spawn_and_join(void **state) {
         "s.lua:4: this virtual user has ended");
 }
 
+/* Which failures are left when some were joined, in any order; a task may live longer than both. */
+static void failures_are_claimed_one_by_one(void **state) {
+  (void)state;
+  const char *three = "local t = {} for i = 1, 3 do\n"
+                      "t[i] = vu:spawn(function(c) c:fail('reset', 'no ' .. i) end) end\n"
+                      "vu:sleep(0.01)\n";
+  char text[400];
+  snprintf(text, sizeof text, "%sfor i = 3, 1, -1 do pcall(t[i].join, t[i]) end", three);
+  ok(text, "");
+  snprintf(text, sizeof text, "%spcall(t[2].join, t[2]) pcall(t[2].join, t[2])", three);
+  session(text, "", SAMPLE_RESET, "no 1");
+  snprintf(text, sizeof text,
+           "%spcall(t[1].join, t[1]) t = nil for _ = 1, 1e5 do local _ = {} end vu:sleep(0.01)",
+           three);
+  session(text, "", SAMPLE_RESET, "no 2");
+  snprintf(text, sizeof text, "%sfor i = 1, 2 do pcall(t[i].join, t[i]) end kept = t", three);
+  session(text, "", SAMPLE_RESET, "no 3");
+}
+
+/* Beyond 999 the numbers of branches show no path; none comes twice. */
+static void many_branches_have_numbers_of_their_own(void **state) {
+  (void)state;
+  ok("local seen, n = {}, 0 for _ = 1, 5000 do local b = vu:branch()\n"
+     "if not seen[b] then seen[b] = true n = n + 1 end end print(n)",
+     "5000\n");
+}
+
 static void waiting_where_nothing_can_wait(void **state) {
   (void)state;
   fails("coroutine.wrap(function() vu:sleep(0) end)()",
@@ -524,6 +551,8 @@ int main(void) {
       cmocka_unit_test(all_runs_side_by_side),
       cmocka_unit_test(a_failing_branch_takes_the_others_along),
       cmocka_unit_test(spawn_and_join),
+      cmocka_unit_test(failures_are_claimed_one_by_one),
+      cmocka_unit_test(many_branches_have_numbers_of_their_own),
       cmocka_unit_test(waiting_where_nothing_can_wait),
       cmocka_unit_test(a_gc_method_is_refused),
       cmocka_unit_test(waiting_for_nothing_has_an_end),
