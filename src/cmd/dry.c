@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/runjob.h"
 
@@ -166,6 +168,23 @@ static double field(const struct value *v, const char *name) {
 static double total(const struct value *summary, const char *metric) {
   const struct value *m = value_get(value_get(summary, "metrics"), metric);
   return field(m, "n") * field(m, "mean");
+}
+
+/* A script that waits for nanoseconds never gets anywhere, and nothing else would tell. */
+#define STANDSTILL_NS (10 * NS_PER_S) /* of real time without a request ... */
+#define STANDSTILL_S 0.1              /* ... in which the virtual time moves by less than this */
+
+void dry_watch(struct runjob *job, const struct run_snapshot *s) {
+  struct runjob_pace *p = &job->pace;
+  uint64_t now = clock_ns(), requests = s->live.requests + s->live.other_requests;
+  if (requests != p->requests || s->elapsed_s - p->elapsed_s >= STANDSTILL_S || !p->since_ns) {
+    *p = (struct runjob_pace){now, requests, s->elapsed_s, p->told};
+  } else if (!p->told && now - p->since_ns > STANDSTILL_NS) {
+    p->told = true;
+    log_warn("the virtual time has moved by %.3g s in %.0f s, and no request has ended: do "
+             "sessions sleep for almost nothing, again and again? Ctrl-C ends the run",
+             s->elapsed_s - p->elapsed_s, (double)(now - p->since_ns) / 1e9);
+  }
 }
 
 void dry_set_summary(const struct runjob *job, struct value *summary) {

@@ -277,23 +277,6 @@ static void on_begins(void *user) {
   value_free(&info);
 }
 
-/* A script that waits for nanoseconds never gets anywhere, and nothing else would tell. */
-#define STANDSTILL_NS (10 * NS_PER_S) /* of real time without a request ... */
-#define STANDSTILL_S 0.1              /* ... in which the virtual time moves by less than this */
-
-static void watch_standstill(struct runjob *job, const struct run_snapshot *s) {
-  struct runjob_pace *p = &job->pace;
-  uint64_t now = clock_ns(), requests = s->live.requests + s->live.other_requests;
-  if (requests != p->requests || s->elapsed_s - p->elapsed_s >= STANDSTILL_S || !p->since_ns) {
-    *p = (struct runjob_pace){now, requests, s->elapsed_s, p->told};
-  } else if (!p->told && now - p->since_ns > STANDSTILL_NS) {
-    p->told = true;
-    log_warn("the virtual time has moved by %.3g s in %.0f s, and no request has ended: do "
-             "sessions sleep for almost nothing, again and again? Ctrl-C ends the run",
-             s->elapsed_s - p->elapsed_s, (double)(now - p->since_ns) / 1e9);
-  }
-}
-
 /* Besides drawing, keeps an eye on the wall clock: a step makes the run invalid. */
 static void on_progress(void *user, const struct run_snapshot *s) {
   struct runjob *job = user;
@@ -303,7 +286,7 @@ static void on_progress(void *user, const struct run_snapshot *s) {
   if (step > job->clock_step_ns)
     job->clock_step_ns = step;
   if (job->is_dry)
-    watch_standstill(job, s);
+    dry_watch(job, s);
   live_progress(&job->live, s);
 }
 

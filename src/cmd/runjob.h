@@ -89,6 +89,8 @@ extern const struct options_command dry_command;
 /* As run_options_parse; free with options_free(&dry_command, …). */
 NODISCARD int dry_options_parse(int argc, char **argv, struct run_options *o,
                                 struct options_list *args, struct err *err);
+/* While it goes on: says so when the virtual time stands still. */
+void dry_watch(struct runjob *job, const struct run_snapshot *s);
 /* Fields virtual_time and dry of the summary. */
 void dry_set_summary(const struct runjob *job, struct value *summary);
 /* What stands behind the report. */
