@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
+
+#define WORD_KEPT 160 /* bytes that are left of a word at least */
+#define GAP "…"
+
 /* Cuts a UTF-8 string that vsnprintf truncated in the middle of a character. */
 static void trim_utf8(char *text) {
   size_t len = strlen(text);
@@ -19,18 +24,87 @@ static void trim_utf8(char *text) {
     text[len - 1 - back] = '\0';
 }
 
+/* Where the next blank is, or the end. */
+static size_t word_end(const char *text, size_t at) {
+  return at + strcspn(text + at, " \t\n");
+}
+
+static bool inside(char c) {
+  return ((unsigned char)c & 0xC0) == 0x80;
+}
+
+/* Takes the middle out of the longest word, down to `most` bytes in all; false: none is long. */
+static bool shorten(char *text, size_t *len, size_t most) {
+  size_t from = 0, size = 0;
+  for (size_t at = 0, end; at < *len; at = end + 1) {
+    end = word_end(text, at);
+    if (end - at > size) {
+      from = at;
+      size = end - at;
+    }
+  }
+  if (size <= WORD_KEPT)
+    return false;
+  size_t too_many = *len - most + strlen(GAP), left = size > too_many ? size - too_many : 0;
+  left = left > WORD_KEPT ? left : WORD_KEPT;
+  size_t head = from + left * 2 / 3, tail = from + size - left / 3;
+  while (head > from && inside(text[head]))
+    head--;
+  while (inside(text[tail]))
+    tail++;
+  memcpy(text + head, GAP, strlen(GAP));
+  head += strlen(GAP);
+  memmove(text + head, text + tail, *len - tail + 1);
+  *len -= tail - head;
+  return true;
+}
+
+/* A person's text, quoted, may be of any length, and the way out stands behind it: so long words
+ * lose their middle first. Frees `text`. */
+static void take(struct err *err, char *text) {
+  size_t len = strlen(text), most = sizeof err->text - 1;
+  while (len > most && shorten(text, &len, most)) {
+  }
+  bool cut = len > most;
+  len = cut ? most : len;
+  memcpy(err->text, text, len);
+  err->text[len] = '\0';
+  if (cut)
+    trim_utf8(err->text);
+  mem_free(text);
+}
+
+/* Free with mem_free. */
+static char *format(const char *fmt, va_list args) PRINTF_LIKE(1, 0);
+static char *format(const char *fmt, va_list args) {
+  va_list again;
+  va_copy(again, args);
+  int n = vsnprintf(NULL, 0, fmt, again);
+  va_end(again);
+  size_t size = n < 0 ? 1 : (size_t)n + 1;
+  char *text = mem_alloc(size);
+  text[0] = '\0';
+  vsnprintf(text, size, fmt, args);
+  return text;
+}
+
 int err_set(struct err *err, int code, const char *fmt, ...) {
   assert(code < 0);
   if (!err)
     return code;
-  char text[sizeof err->text]; /* the arguments may point into err->text */
+  char small[sizeof err->text]; /* the arguments may point into err->text */
   va_list args;
   va_start(args, fmt);
-  int n = vsnprintf(text, sizeof text, fmt, args);
+  int n = vsnprintf(small, sizeof small, fmt, args);
   va_end(args);
-  if (n >= (int)sizeof text)
-    trim_utf8(text);
-  memcpy(err->text, text, sizeof text);
+  if (n < (int)sizeof small) {
+    memcpy(err->text, small, sizeof small);
+  } else {
+    va_start(args, fmt);
+    char *text = format(fmt, args);
+    va_end(args);
+    take(err, text);
+  }
   err->code = code;
   return code;
 }
@@ -38,24 +112,17 @@ int err_set(struct err *err, int code, const char *fmt, ...) {
 int err_prefix(struct err *err, const char *fmt, ...) {
   if (!err)
     return ERR_INVALID;
-  char prefix[sizeof err->text];
   va_list args;
   va_start(args, fmt);
-  vsnprintf(prefix, sizeof prefix, fmt, args);
+  char *prefix = format(fmt, args);
   va_end(args);
-  size_t have = strlen(prefix);
-  if (have + 2 < sizeof prefix) {
-    prefix[have++] = ':';
-    prefix[have++] = ' ';
-    size_t room = sizeof prefix - 1 - have;
-    size_t add = strlen(err->text);
-    if (add > room)
-      add = room;
-    memcpy(prefix + have, err->text, add);
-    prefix[have + add] = '\0';
-    trim_utf8(prefix);
-  }
-  memcpy(err->text, prefix, sizeof prefix);
+  size_t have = strlen(prefix), add = strlen(err->text);
+  char *text = mem_alloc(have + 2 + add + 1);
+  memcpy(text, prefix, have);
+  memcpy(text + have, ": ", 2);
+  memcpy(text + have + 2, err->text, add + 1);
+  mem_free(prefix);
+  take(err, text);
   return err->code;
 }
 

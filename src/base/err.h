@@ -25,7 +25,8 @@ enum err_code {
 
 struct err {
   int code;        /* the same value the function returned */
-  char text[1024]; /* NUL-terminated, cut at a UTF-8 boundary when too long */
+  char text[1024]; /* NUL-terminated; too long: words of more than 160 bytes lose their middle, then
+                      it is cut, both at UTF-8 boundaries */
 };
 
 /* Fills *err (which may be NULL) and returns `code`, so that `return err_set(err, ERR_IO, …)` reads

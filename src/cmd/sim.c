@@ -305,9 +305,7 @@ static int read_adapters(const struct sim_options *o, struct adapters *out, stru
   for (size_t i = 0; i < o->adapters.n; i++)
     if (adapters_add(out, o->adapters.items[i], err))
       return err_prefix(err, "--lora-modules");
-  return o->model && adapters_find(out, o->model)
-             ? err_set(err, ERR_INVALID, "--lora-modules: %s is the model's own name", o->model)
-             : 0;
+  return 0;
 }
 
 /* ---- what it says ---- */

@@ -19,6 +19,9 @@ struct adapters {
   uint32_t last_id;
 };
 
+/* A name that a model or an adapter may have: it is shown, in JSON too. UTF-8 without control
+ * characters. */
+bool adapters_name_ok(const char *name, size_t len);
 /* "NAME=PATH", or a name alone, which is its path then. ERR_INVALID without a name, and for one
  * that is there. */
 NODISCARD int adapters_add(struct adapters *a, const char *text, struct err *err);

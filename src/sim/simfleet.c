@@ -104,6 +104,19 @@ int simfleet_add_host(struct simfleet *f, struct simhost **out, struct err *err)
   return 0;
 }
 
+static const char *model_name(const struct simfleet_options *o) {
+  return o->model ? o->model : SIMFLEET_MODEL;
+}
+
+static int check_names(const struct simfleet_options *o, struct err *err) {
+  const char *model = model_name(o);
+  if (!adapters_name_ok(model, strlen(model)))
+    return err_set(err, ERR_INVALID, "--model: a name is UTF-8 without control characters");
+  if (adapters_find(&o->adapters, model))
+    return err_set(err, ERR_INVALID, "--lora-modules: %.200s is the model's own name", model);
+  return 0;
+}
+
 int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct simfleet **out,
                    struct err *err) {
   assert(o->n_replicas >= 1);
@@ -114,6 +127,9 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   if (o->port && o->admin_port >= o->port && o->admin_port < o->port + (int)n)
     return err_set(err, ERR_INVALID, "admin port %d is that of replica r%d; choose another",
                    o->admin_port, o->admin_port - o->port);
+  int rc = check_names(o, err);
+  if (rc)
+    return rc;
   struct simfleet *f = MEM_NEW(struct simfleet);
   f->loop = loop;
   f->config = o->config;
@@ -134,7 +150,7 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
   f->in_memory = o->in_memory;
   f->watch = o->watch;
   f->actions = simactions_new(f);
-  f->model_name = mem_strdup(o->model ? o->model : "sim-model");
+  f->model_name = mem_strdup(model_name(o));
   f->model = (struct genmodel){.name = f->model_name,
                                .max_model_len = f->config.engine.max_model_len,
                                .block_size = f->config.engine.block_size,
@@ -143,7 +159,7 @@ int simfleet_start(struct loop *loop, const struct simfleet_options *o, struct s
                                .adapters = &f->adapters,
                                .seed = o->seed};
   f->model.loop = loop;
-  int rc = genmodel_open(&f->model, &o->text, err);
+  rc = genmodel_open(&f->model, &o->text, err);
   if (!rc && o->truth) {
     f->truth = truth_open(o->truth, err);
     rc = f->truth ? 0 : ERR_IO;

@@ -14,13 +14,15 @@ struct admin;
 struct zmqsock_hub;
 struct simactions;
 
+#define SIMFLEET_MODEL "sim-model" /* the name of a model without one */
+
 struct simfleet_options {
   size_t n_replicas;
   size_t n_spares;              /* ports that are kept for replicas to come (actions.h: add) */
   const char *host;             /* NULL = 127.0.0.1 */
   int port;                     /* of the first replica, the others follow; 0 = any free ones */
   int admin_port;               /* 0 = any free one */
-  const char *model;            /* NULL = "sim-model" */
+  const char *model;            /* NULL = SIMFLEET_MODEL */
   struct genmodel_options text; /* tokenizer and template; zero: bytes and the fleet's own */
   struct simconfig config;      /* copied */
   struct adapters adapters;     /* copied */

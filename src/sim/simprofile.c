@@ -14,6 +14,7 @@
 #include "text/value.h"
 
 enum { MAX_STEPS = 1000 };
+#define MOST_STEP_S 86400.0
 /* How far a measured decode step may lie from the fitted formula. */
 #define FIT_WITHIN 0.25
 
@@ -90,13 +91,14 @@ static int step_number(const struct value *v, const char *key, bool time, double
                        struct err *err) {
   const struct value *x = value_get(v, key);
   if (x && x->kind == VALUE_STRING && time &&
-      !units_parse(x->u.string.data, x->u.string.len, UNITS_TIME, out, NULL, NULL) && *out > 0)
+      !units_parse(x->u.string.data, x->u.string.len, UNITS_TIME, out, NULL, NULL) &&
+      *out >= 1e-9 && *out <= MOST_STEP_S)
     return 0;
   if (x && (x->kind == VALUE_INT || x->kind == VALUE_DOUBLE) && value_to_double(x, out) &&
-      *out >= (time ? 1e-9 : 0) && *out <= 1e9)
+      *out >= (time ? 1e-9 : 0) && *out <= (time ? MOST_STEP_S : 1e9))
     return 0;
   return err_set(err, ERR_INVALID, "%s %s", key,
-                 time ? "must be a time above 0, as in \"6.9ms\" or 0.0069"
+                 time ? "must be a time from 1ns to 24h, as in \"6.9ms\" or 0.0069"
                       : "must be a number from 0 to 1000000000");
 }
 
@@ -161,12 +163,26 @@ static int take_steps(struct simconfig *c, const struct value *list, struct err 
 
 /* ---- fields ---- */
 
+/* Texts are shown, in JSON too, and go on as C strings. */
+static int check_plain(const struct value *v, const char *key, struct err *err) {
+  const char *text = v->u.string.data;
+  size_t len = v->u.string.len;
+  bool plain = strlen(text) == len && json_utf8_valid(text, len) == len;
+  for (size_t i = 0; i < len && plain; i++)
+    plain = (unsigned char)text[i] >= ' ' && text[i] != 0x7f;
+  return plain ? 0
+               : err_set(err, ERR_INVALID,
+                         "%.60s must be one line of UTF-8, without control characters", key);
+}
+
 /* "key=value" for simconfig_set. */
 static int set_field(struct simconfig *c, const char *key, const struct value *v, struct err *err) {
   struct buf b;
   buf_init(&b, BUF_MAX_OWN);
   buf_printf(&b, "%s=", key);
   int rc = 0;
+  if (v->kind == VALUE_STRING)
+    rc = check_plain(v, key, err);
   if (v->kind == VALUE_STRING)
     buf_puts(&b, v->u.string.data);
   else if (v->kind == VALUE_BOOL)
@@ -243,9 +259,8 @@ static int take_text(const struct value *table, const char *key, const char *oth
   const char *text = v ? value_to_string(v) : otherwise;
   if (!text || !*text || strlen(text) >= size)
     return err_set(err, ERR_INVALID, "%s must be a text of 1 to %zu bytes", key, size - 1);
-  for (const char *p = text; *p; p++)
-    if ((unsigned char)*p < ' ')
-      return err_set(err, ERR_INVALID, "%s must be one line", key);
+  if (v && check_plain(v, key, err))
+    return ERR_INVALID;
   snprintf(out, size, "%s", text);
   return 0;
 }
@@ -296,6 +311,8 @@ static int read_table(struct simconfig *c, const char *file, const struct value 
   int rc;
   if (base && base->kind != VALUE_STRING)
     return err_set(err, ERR_INVALID, "base must be the name of a built-in profile");
+  if (base && check_plain(base, "base", err))
+    return ERR_INVALID;
   if (base && simconfig_init(c, base->u.string.data, err)) {
     err_prefix(err, "base");
     return ERR_INVALID;

@@ -19,6 +19,11 @@ static void test_list(void **state) {
   assert_string_equal(err.text, "there are two adapters two");
   assert_int_equal(adapters_add(&a, "=/z", &err), ERR_INVALID);
   assert_string_equal(err.text, "\"=/z\" should be NAME or NAME=PATH");
+  static const char *const names[] = {"a\nb", "\xff", "a=\xff", "a\x7f"};
+  for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+    assert_int_equal(adapters_add(&a, names[i], &err), ERR_INVALID);
+    assert_string_equal(err.text, "a name and a path are UTF-8 without control characters");
+  }
   adapters_copy(&b, &a);
   assert_true(adapters_remove(&a, "one"));
   assert_false(adapters_remove(&a, "one"));

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "base/err.h"
+#include "base/mem.h"
 
 static void sets_and_prefixes(void **state) {
   (void)state;
@@ -22,12 +23,40 @@ static void cuts_at_a_character(void **state) {
     struct err e;
     char text[2 * sizeof(struct err)];
     memset(text, 'a', pad);
+    for (size_t i = 100; i < pad; i += 100)
+      text[i] = ' '; /* of long words the middle would go */
     strcpy(text + pad, "€€€€€€€€€€");
     err_set(&e, ERR_INVALID, "%s", text);
     size_t len = strlen(e.text);
     assert_true(len < sizeof e.text && len >= sizeof e.text - 4);
     assert_true(len >= pad ? (len - pad) % 3 == 0 : len == pad || len == sizeof e.text - 1);
   }
+}
+
+/* What a person gave may be of any length; what to do about it stands behind it. */
+static void keeps_the_way_out(void **state) {
+  (void)state;
+  struct err e;
+  char *name = mem_alloc(100001);
+  memset(name, 'y', 100000);
+  name[100000] = '\0';
+  err_set(&e, ERR_INVALID, "there is no axis '%s': axes are a and b", name);
+  assert_memory_equal(e.text, "there is no axis 'yyyy", 22);
+  check_has(e.text, "yyyy…yyyy");
+  check_has(e.text, "yyy': axes are a and b");
+  assert_true(strlen(e.text) < sizeof e.text && strlen(e.text) > sizeof e.text - 8);
+  err_prefix(&e, "%s", name);
+  check_has(e.text, "yyy: there is no axis 'yyyy");
+  check_has(e.text, "yyy': axes are a and b");
+  for (size_t from = 0; from < 3; from++) { /* whole characters are left of it */
+    memset(name, 'x', from);
+    for (size_t i = 0; i < 30000; i++)
+      memcpy(name + from + 3 * i, "€", 4);
+    err_set(&e, ERR_INVALID, "'%s' is %s, no name", name, name);
+    check_has(e.text, "€…€");
+    check_has(e.text, "€, no name");
+  }
+  mem_free(name);
 }
 
 static void names_codes(void **state) {
@@ -56,9 +85,8 @@ static void finds_the_nearest(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sets_and_prefixes),
-      cmocka_unit_test(cuts_at_a_character),
-      cmocka_unit_test(names_codes),
+      cmocka_unit_test(sets_and_prefixes), cmocka_unit_test(cuts_at_a_character),
+      cmocka_unit_test(keeps_the_way_out), cmocka_unit_test(names_codes),
       cmocka_unit_test(finds_the_nearest),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

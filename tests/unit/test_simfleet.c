@@ -47,6 +47,13 @@ static void test_start_refusals_leave_nothing_open(void **state) {
   o.truth = "/nowhere/log";
   check_refused(&o, ERR_IO, "cannot write the truth log /nowhere/log");
   o.truth = NULL;
+  o.model = "a\nb\"\xff";
+  check_refused(&o, ERR_INVALID, "--model: a name is UTF-8 without control characters");
+  o.model = NULL;
+  struct err err;
+  check_ok(adapters_add(&o.adapters, "sim-model", &err), &err);
+  check_refused(&o, ERR_INVALID, "--lora-modules: sim-model is the model's own name");
+  adapters_free(&o.adapters);
   o.config.engine.max_num_batched_tokens = 1;
   check_refused(&o, ERR_INVALID, "max_num_batched_tokens=1 is less than");
   simtest_stop(&t);

@@ -137,6 +137,16 @@ static void mistakes(void **state) {
                 "128KiB");
   check_refused("{\"base\":\"tiny\",\"name\":\"\"}", "name must be a text of 1 to 39 bytes");
   check_refused("{\"base\":\"tiny\",\"summary\":\"a\\nb\"}", "summary must be one line");
+  check_refused("{\"base\":\"tiny\",\"name\":\"a\\u0000b\"}", "name must be one line of UTF-8");
+  check_refused("{\"base\":\"tiny\\u0000b\"}", "base must be one line of UTF-8");
+  check_refused("{\"base\":\"tiny\",\"kv_tokens\":\"4000\\u00000\"}",
+                "kv_tokens must be one line of UTF-8");
+  check_refused(
+      "{\"base\":\"tiny\",\"decode_steps\":[{\"batch\":1,\"context\":10,\"time\":\"1e300h\"}]}",
+      "decode_steps[1]: time must be a time from 1ns to 24h");
+  check_refused(
+      "{\"base\":\"tiny\",\"decode_steps\":[{\"batch\":1,\"context\":10,\"time\":86401}]}",
+      "decode_steps[1]: time must be a time from 1ns to 24h");
   check_refused("{\"base\":\"tiny\",\"max_model_len\":100000}",
                 "max_model_len=100000 does not fit");
 }
@@ -180,7 +190,7 @@ static void decode_steps_that_are_wrong(void **state) {
                 "decode_steps[1]: batch must be a number from 0 to 1000000000");
   check_refused(STEPS("[{\"batch\":0,\"context\":1,\"time\":1}]"), "batch must be 1 or more");
   check_refused(STEPS("[{\"batch\":1,\"context\":1,\"time\":\"0ms\"}]"),
-                "time must be a time above 0, as in \"6.9ms\" or 0.0069");
+                "time must be a time from 1ns to 24h, as in \"6.9ms\" or 0.0069");
   check_refused(STEPS("[{\"batch\":1,\"context\":1024,\"time\":\"6.9ms\"},"
                       "{\"batch\":8,\"context\":1024,\"time\":\"75ms\"},"
                       "{\"batch\":32,\"context\":1024,\"time\":\"9.5ms\"},"
