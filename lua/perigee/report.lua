@@ -82,7 +82,7 @@ function report.terminal(run, summary, options)
     screen:add()
     screen:add(screen:paint("Files", "title") .. "  " .. cut(clean(run.path), width - 8) .. "/")
     local names = {}
-    for i, file in ipairs(data.files) do
+    for i, file in ipairs(draw.present(data.files, options.present)) do
       names[i] = { file[1], file[2] }
     end
     screen:pairs(names)

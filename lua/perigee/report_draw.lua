@@ -348,6 +348,22 @@ function draw.table(out, section)
   end
 end
 
+--- Of lines { name, meaning } those whose file is in the folder: `present` lists its names; nil: not known.
+--- "NN-…/" stands for any folder that begins with a number.
+function draw.present(list, present)
+  if not present then
+    return list
+  end
+  local there, kept = {}, {}
+  for _, name in ipairs(present) do
+    there[name:match "^%d+%-.*/$" and "NN-…/" or name] = true
+  end
+  for _, item in ipairs(list) do
+    kept[#kept + 1] = there[item[1]] and item or nil
+  end
+  return kept
+end
+
 function draw.pairs(out, list)
   for _, item in ipairs(list) do
     out[#out + 1] = ("- **%s:** %s"):format(draw.escape(item[1]), draw.escape(item[2]))

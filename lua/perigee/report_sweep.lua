@@ -317,7 +317,8 @@ function sweep.terminal(doc, options)
   end
   screen:list("To run it again", again(doc))
   if text(doc.path) then
-    screen:list("Files  " .. draw.cut(words.clean(doc.path), screen.width - 8) .. "/", FILES)
+    screen:list("Files  " .. draw.cut(words.clean(doc.path), screen.width - 8) .. "/",
+      draw.present(FILES, options.present))
   end
   return screen:text()
 end

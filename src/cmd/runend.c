@@ -259,6 +259,7 @@ static int print_report(const struct runjob *job, const struct value *info,
     struct value options = value_object();
     value_set(&options, "width", value_int(width < 100 ? (int64_t)width : 100));
     value_set(&options, "color", value_bool(color));
+    value_set(&options, "present", rundir_names(&job->dir));
     const struct value *args[] = {info, summary, &options};
     rc = script_text("perigee.report", "terminal", args, 3, &text, err);
     value_free(&options);

@@ -329,6 +329,7 @@ static void print_result(struct driving *d) {
     value_set(&options, "width", value_int(width < 100 ? (int64_t)width : 100));
     value_set(&options, "color",
               value_bool(live_can_draw(STDOUT_FILENO) && !(no_color && *no_color)));
+    value_set(&options, "present", rundir_names(&d->dir));
     if (report(&d->doc, "terminal", &options, &text, &err)) {
       fprintf(stderr, "perigee %s: the report cannot be made: %s\n", d->job->command, err.text);
       note_error(d, &err);

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -197,6 +198,21 @@ int rundir_write_value(const struct rundir *d, const char *name, const struct va
   int rc = rundir_write(d, name, b.data, b.len, err);
   buf_free(&b);
   return rc;
+}
+
+struct value rundir_names(const struct rundir *d) {
+  struct value names = value_array();
+  DIR *dir = opendir(d->path);
+  for (struct dirent *entry; dir && (entry = readdir(dir));) {
+    char name[sizeof entry->d_name + 1];
+    if (entry->d_name[0] == '.')
+      continue;
+    snprintf(name, sizeof name, "%s%s", entry->d_name, entry->d_type == DT_DIR ? "/" : "");
+    value_push(&names, value_cstring(name));
+  }
+  if (dir)
+    closedir(dir);
+  return names;
 }
 
 int rundir_open_log(const struct rundir *d, int *fd, struct err *err) {

@@ -37,6 +37,9 @@ NODISCARD int rundir_write(const struct rundir *d, const char *name, const void 
 NODISCARD int rundir_write_value(const struct rundir *d, const char *name, const struct value *v,
                                  struct err *err);
 
+/* The names of what is in the folder now, in no order; folders end with "/". */
+struct value rundir_names(const struct rundir *d);
+
 /* Opens log.txt for appending; the caller closes *fd. */
 NODISCARD int rundir_open_log(const struct rundir *d, int *fd, struct err *err);
 

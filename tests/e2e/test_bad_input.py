@@ -210,6 +210,21 @@ end
             r"No space left on device; free space there, or choose another place with --out DIR\n$")
 
 
+def test_a_sweep_on_a_full_disk_lists_no_file_that_is_not_there(work):
+    run = f"""cat >s.lua <<'end'
+local perigee = require "perigee"
+return perigee.sweep {{
+  plan = perigee.plan {{ load = perigee.closed {{ users = 1, sessions = 1 }}, session = function() end }},
+  over = {{ {{ "users", {{ 1 }} }} }},
+}}
+end
+{PERIGEE} run s.lua; echo "status $?"; find results -type f"""
+    result = on_small_disk(work, 4, run)
+    matches(result.stdout, "status 1\n$", result.stderr)
+    has(result.stderr, "sweep.json: No space left on device")
+    assert "Files" not in result.stdout, result.stdout
+
+
 def test_out_folder_cannot_be_made(work):
     work.write("s.lua", one_turn())
     work.write("results", "a file where the folder should be")

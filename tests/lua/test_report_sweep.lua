@@ -122,6 +122,20 @@ describe("the report of a sweep", function()
     end
   end)
 
+  it("lists files that are there", function()
+    local all = { "sweep.json", "report.md", "01-a-20260101-000000/" }
+    local text = report.terminal(example(), { width = 80, present = all })
+    expect(text):contains "  sweep.json"
+    expect(text):contains "  report.md"
+    expect(text):contains "  NN-…/"
+    text = report.terminal(example(), { width = 80, present = { "report.md" } })
+    expect(text:find("sweep.json", 1, true)):is_nil()
+    expect(text:find("NN-…", 1, true)):is_nil()
+    expect(text):contains "  report.md"
+    text = report.terminal(example(), { width = 80, present = {} })
+    expect(text:find("Files", 1, true)):is_nil()
+  end)
+
   it("as Markdown names the folders of the points", function()
     local text = report.markdown(example())
     expect(text):matches "^# cap\n\n%*%*NOT MET%*%* — 4 points"

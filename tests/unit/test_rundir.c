@@ -148,6 +148,26 @@ static void places_that_cannot_be(void **state) {
   rundir_free(&d);
 }
 
+static void what_is_there(void **state) {
+  (void)state;
+  struct rundir d;
+  struct err err = {0};
+  check_ok(rundir_create(base, "there", WALL, &d, &err), &err);
+  struct value v = rundir_names(&d);
+  assert_int_equal(value_count(&v), 0);
+  value_free(&v);
+  check_ok(rundir_write(&d, "scripts/a.lua", "x", 1, &err), &err);
+  v = rundir_names(&d);
+  assert_int_equal(value_count(&v), 1);
+  assert_string_equal(value_to_string(value_at(&v, 0)), "scripts/");
+  value_free(&v);
+  check_ok(rundir_write(&d, "run.json", "x", 1, &err), &err);
+  v = rundir_names(&d);
+  assert_int_equal(value_count(&v), 2);
+  value_free(&v);
+  rundir_free(&d);
+}
+
 static int set_up(void **state) {
   (void)state;
   return mkdtemp(base) ? 0 : -1;
@@ -168,6 +188,7 @@ int main(void) {
       cmocka_unit_test(room_is_kept_and_given_back),
       cmocka_unit_test(where_files_cannot_be_that_long_none_is_kept),
       cmocka_unit_test(places_that_cannot_be),
+      cmocka_unit_test(what_is_there),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
