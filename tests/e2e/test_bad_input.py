@@ -220,7 +220,7 @@ return perigee.sweep {{
 end
 {PERIGEE} run s.lua; echo "status $?"; find results -type f"""
     result = on_small_disk(work, 4, run)
-    matches(result.stdout, "status 1\n$", result.stderr)
+    matches(result.stdout, "status 1\n$")
     has(result.stderr, "sweep.json: No space left on device")
     assert "Files" not in result.stdout, result.stdout
 
@@ -533,7 +533,7 @@ def test_options_name_themselves_what_was_given_and_what_is_allowed(work):
         (("--api-key-env", "NO_SUCH_VARIABLE"), "--api-key-env: the variable NO_SUCH_VARIABLE is not set"),
         (("--fleet", "nosuch.lua"), "--fleet nosuch.lua: "), (("--fleet", "folder"), "--fleet folder: "),
         (("--fleet", "s.lua"), "--fleet s.lua: "), (("--no-preflight",), "--no-preflight needs --model"),
-        (("--exit-codes", "x"), "--exit-codes: "), (("--replica", "http://a", "--sim", "2"), "--sim, --profile"),
+        (("--exit-codes", "x"), "--exit-codes: "), (("--replica", "http://a", "--sim", "2"), "--sim, --spares, --profile"),
     ]
     for args, text in cases:
         result = work.perigee("run", "s.lua", *args, timeout=20)
