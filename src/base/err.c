@@ -8,7 +8,8 @@
 #include "base/mem.h"
 
 #define WORD_KEPT 160 /* bytes that are left of a word at least */
-#define GAP "…"
+
+static const char gap[3] = {'\xe2', '\x80', '\xa6'}; /* "…" */
 
 /* Cuts a UTF-8 string that vsnprintf truncated in the middle of a character. */
 static void trim_utf8(char *text) {
@@ -45,15 +46,15 @@ static bool shorten(char *text, size_t *len, size_t most) {
   }
   if (size <= WORD_KEPT)
     return false;
-  size_t too_many = *len - most + strlen(GAP), left = size > too_many ? size - too_many : 0;
+  size_t too_many = *len - most + sizeof gap, left = size > too_many ? size - too_many : 0;
   left = left > WORD_KEPT ? left : WORD_KEPT;
   size_t head = from + left * 2 / 3, tail = from + size - left / 3;
   while (head > from && inside(text[head]))
     head--;
   while (inside(text[tail]))
     tail++;
-  memcpy(text + head, GAP, strlen(GAP));
-  head += strlen(GAP);
+  memcpy(text + head, gap, sizeof gap);
+  head += sizeof gap;
   memmove(text + head, text + tail, *len - tail + 1);
   *len -= tail - head;
   return true;
@@ -116,11 +117,9 @@ int err_prefix(struct err *err, const char *fmt, ...) {
   va_start(args, fmt);
   char *prefix = format(fmt, args);
   va_end(args);
-  size_t have = strlen(prefix), add = strlen(err->text);
-  char *text = mem_alloc(have + 2 + add + 1);
-  memcpy(text, prefix, have);
-  memcpy(text + have, ": ", 2);
-  memcpy(text + have + 2, err->text, add + 1);
+  size_t size = strlen(prefix) + 2 + strlen(err->text) + 1;
+  char *text = mem_alloc(size);
+  snprintf(text, size, "%s: %s", prefix, err->text);
   mem_free(prefix);
   take(err, text);
   return err->code;
