@@ -44,7 +44,7 @@ static bool shorten(char *text, size_t *len, size_t most) {
       size = end - at;
     }
   }
-  if (size <= WORD_KEPT)
+  if (size < WORD_KEPT + 16) /* what goes is longer than its mark */
     return false;
   size_t too_many = *len - most + sizeof gap, left = size > too_many ? size - too_many : 0;
   left = left > WORD_KEPT ? left : WORD_KEPT;

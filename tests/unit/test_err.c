@@ -56,6 +56,13 @@ static void keeps_the_way_out(void **state) {
     check_has(e.text, "€…€");
     check_has(e.text, "€, no name");
   }
+  for (size_t size = 100; size < 300; size++) { /* words about as long as what is kept of one */
+    for (size_t i = 0; i < 5000; i++)
+      name[i] = i % (size + 1) == size ? ' ' : 'w';
+    name[5000] = '\0';
+    err_set(&e, ERR_INVALID, "%s", name);
+    assert_true(strlen(e.text) < sizeof e.text && strlen(e.text) > 700);
+  }
   mem_free(name);
 }
 
