@@ -159,22 +159,55 @@ end
 
 -- ---- decoding ----
 
--- What the server did between changes: sorted { from, to, batch, disturbed, at, slope }, where the
--- decodes read at + slope · t tokens of KV at time t.
+-- Tokens of a gap: 1, where the server sends each in an event of its own.
+local function tokens_per_gap(r)
+  local gaps = r.events - 1
+  local n = r.output and gaps > 0 and (r.output - r.first_tokens) / gaps or 1
+  return n > 0 and n or 1
+end
+
+-- Counts a decoding request's tokens at times that only grow: by its gaps, else evenly. Servers send the
+-- tokens of one step to all within a moment, so a token counts when its stamp is nearer than the one before.
+local function counter_of(r)
+  return { request = r, done = 0, stamp = r.first, per_gap = tokens_per_gap(r),
+    slope = (r.output - r.first_tokens) / (r.last - r.first) }
+end
+
+local function tokens_at(counter, time)
+  local r, gaps = counter.request, counter.request.gaps
+  if not gaps then
+    return r.first_tokens + counter.slope * (time - r.first)
+  end
+  while gaps[counter.done + 1] and counter.stamp + gaps[counter.done + 1] / 2 <= time do
+    counter.done = counter.done + 1
+    counter.stamp = counter.stamp + gaps[counter.done]
+  end
+  return r.first_tokens + counter.done * counter.per_gap
+end
+
+-- Tokens of prompts and answers of those that decode, on average.
+local function mean_tokens(decoding, batch, time)
+  local sum = 0
+  for _, counter in ipairs(decoding) do
+    sum = sum + counter.request.prompt + tokens_at(counter, time)
+  end
+  return sum / batch
+end
+
+-- What the server did between changes: sorted { from, to, batch, disturbed, tokens }, `tokens` of a
+-- sequence when it began, on average over the batch; nil where it is disturbed or nothing decodes.
 local function segments_of(list)
   local changes = {}
-  local function change(time, field, by, at, slope)
-    changes[#changes + 1] = { time, field, by, at or 0, slope or 0 }
+  local function change(time, field, by, r)
+    changes[#changes + 1] = { time, field, by, r }
   end
   for _, r in ipairs(list) do
     local known = r.good and r.prompt and r.output and r.output > 1 and r.last > r.first
     change(r.start, "disturbed", 1)
     if known then -- it decodes between its tokens; before, its prefill is in the others' way
-      local slope = (r.output - r.first_tokens) / (r.last - r.first)
-      local at = r.prompt + r.first_tokens - slope * r.first
       change(r.first, "disturbed", -1)
-      change(r.first, "batch", 1, at, slope)
-      change(r.last, "batch", -1, -at, -slope)
+      change(r.first, "batch", 1, r)
+      change(r.last, "batch", -1, r)
     else
       change(r.good and r.last == r.first and r.first or r.done, "disturbed", -1)
     end
@@ -182,18 +215,22 @@ local function segments_of(list)
   table.sort(changes, function(a, b)
     return a[1] < b[1]
   end)
-  local segments, now = {}, { batch = 0, disturbed = 0, at = 0, slope = 0 }
+  local segments, now, decoding, place = {}, { batch = 0, disturbed = 0 }, {}, {}
   for i, c in ipairs(changes) do
     now[c[2]] = now[c[2]] + c[3]
-    if now.batch == 0 then
-      now.at, now.slope = 0, 0 -- nothing is left of what rounding left
-    else
-      now.at, now.slope = now.at + c[4], now.slope + c[5]
+    if c[4] and c[3] > 0 then
+      decoding[#decoding + 1] = counter_of(c[4])
+      place[c[4]] = #decoding
+    elseif c[4] then
+      local at, last = place[c[4]], decoding[#decoding]
+      decoding[at], place[last.request] = last, at
+      decoding[#decoding], place[c[4]] = nil, nil
     end
     local to = changes[i + 1] and changes[i + 1][1]
     if to and to > c[1] then
+      local quiet = now.disturbed == 0 and now.batch > 0
       segments[#segments + 1] = { from = c[1], to = to, batch = now.batch, disturbed = now.disturbed > 0,
-        at = now.at, slope = now.slope }
+        tokens = quiet and mean_tokens(decoding, now.batch, c[1]) or nil }
     end
   end
   return segments
@@ -213,25 +250,20 @@ local function segment_at(segments, time)
   return low
 end
 
-local function context_at(segment, time)
-  return math.max(0, (segment.at + segment.slope * time) / segment.batch) -- rounding may go below
-end
-
--- Tokens of a gap: 1, where the server sends each in an event of its own.
-local function tokens_per_gap(r)
-  local gaps = r.events - 1
-  local n = r.output and gaps > 0 and (r.output - r.first_tokens) / gaps or 1
-  return n > 0 and n or 1
-end
-
+-- A step's context is what had KV before it: the prompt and all tokens but the last, which it reads. All of a
+-- batch go on together, so what one has more than when the segment began, the others have too.
+--
 -- Stretches of gaps that lie in one undisturbed segment.
 local function from_gaps(r, segments, found)
   local per_gap, time, i = tokens_per_gap(r), r.first, segment_at(segments, r.first)
-  local begun, gaps, held = nil, 0, nil
+  local counter, before = counter_of(r), {}
+  local begun, gaps, done, held = nil, 0, 0, nil
   local function finish(to)
     if begun and gaps >= LEAST_GAPS then
+      before[held] = before[held] or tokens_at(counter, held.from)
+      local since = r.first_tokens + (done - gaps) * per_gap - before[held]
       found[#found + 1] = { request = r, group = r.group, batch = held.batch, gaps = gaps,
-        context = context_at(held, (begun + to) / 2), ns = (to - begun) / gaps / per_gap }
+        context = held.tokens + since - 1 + (gaps * per_gap - 1) / 2, ns = (to - begun) / gaps / per_gap }
     end
     begun, gaps, held = nil, 0, nil
   end
@@ -241,31 +273,33 @@ local function from_gaps(r, segments, found)
       i = i + 1
     end
     local s = segments[i]
-    local fits = s and s.from <= time and to <= s.to and not s.disturbed and s.batch > 0
+    local fits = s and s.from <= time and to <= s.to and s.tokens
     if begun and (not fits or held ~= s or gaps >= MOST_GAPS) then
       finish(time)
     end
     if fits then
       begun, held, gaps = begun or time, s, gaps + 1
     end
-    time = to
+    time, done = to, done + 1
   end
   finish(time)
 end
 
 -- Of a request without gaps: its mean step, where it ran at one batch nearly all the time.
 local function from_means(r, segments, found)
-  local shares, clean = {}, 0
+  local shares, contexts, slope = {}, {}, (r.output - r.first_tokens) / (r.last - r.first)
   local i = segment_at(segments, r.first)
   while segments[i] and segments[i].from < r.last do
     local s = segments[i]
-    if not s.disturbed and s.batch > 0 then
-      local time = math.min(s.to, r.last) - math.max(s.from, r.first)
-      shares[s.batch] = (shares[s.batch] or 0) + time
+    if s.tokens then
+      local from, to = math.max(s.from, r.first), math.min(s.to, r.last)
+      local context = s.tokens + slope * ((from + to) / 2 - s.from) - 1.5
+      shares[s.batch] = (shares[s.batch] or 0) + (to - from)
+      contexts[s.batch] = (contexts[s.batch] or 0) + (to - from) * context
     end
     i = i + 1
   end
-  local batch
+  local batch, clean = nil, 0
   for b, time in pairs(shares) do
     if time > clean then
       batch, clean = b, time
@@ -274,7 +308,7 @@ local function from_means(r, segments, found)
   if batch and clean >= MODAL_SHARE * (r.last - r.first) then
     local tokens = r.output - r.first_tokens
     found[#found + 1] = { request = r, group = r.group, batch = batch, gaps = tokens,
-      context = r.prompt + r.output / 2, ns = (r.last - r.first) / tokens }
+      context = contexts[batch] / clean, ns = (r.last - r.first) / tokens }
   end
 end
 

@@ -79,45 +79,63 @@ end
 
 -- ---- terms ----
 
-local rate_text = texts.rate
+-- How figures of a kind are shown: in which unit, with how many digits at least.
+local RATE = { of = function(ns) return 1e9 / ns end, unit = "tokens/s", digits = 1 }
+local MS = { of = function(ns) return ns / 1e6 end, unit = "ms", digits = 3 }
+local NS = { of = function(ns) return ns end, unit = "ns", digits = 4 }
+local MOST_DIGITS, MOST_DECIMALS = 9, 12
 
-local function small(ns)
-  return ns == 0 and "0" or ("%.4g ns"):format(ns)
-end
-
-local function range(pair, show, turned)
-  if not pair or pair[2] <= 0 then
-    return "—"
+-- { estimate, interval } of a term as texts, both with so many decimals that the interval's ends differ.
+local function shown(kind, value, pair)
+  if value == 0 then
+    return "0", "—"
   end
-  local low, high = pair[1], pair[2]
-  if turned then
+  local x = kind.of(value)
+  local size = math.floor(math.log(math.abs(x), 10)) + 1 -- digits before the point
+  local digits = kind.digits
+  local function text(y)
+    return words.decimal(y, math.min(MOST_DECIMALS, math.max(0, digits - size)))
+  end
+  if not pair or pair[2] <= 0 then
+    return text(x) .. " " .. kind.unit, "—"
+  end
+  local low, high = kind.of(pair[1]), kind.of(pair[2])
+  if high < low then
     low, high = high, low
   end
-  return show(low) .. " to " .. show(high)
+  while digits < MOST_DIGITS and text(low) == text(high) do
+    digits = digits + 1
+  end
+  local ends = text(low) == text(high) and ("no spread in %d digits"):format(MOST_DIGITS)
+    or ("%s to %s %s"):format(text(low), text(high), kind.unit)
+  return text(x) .. " " .. kind.unit, ends
+end
+
+-- A relative error: one that is small, but more than what arithmetic leaves, is not shown as none.
+local function share(x)
+  return x < 5e-10 and "0 %" or (x < 0.0005 and "%.2g %%" or "%.1f %%"):format(x * 100)
 end
 
 -- { name, estimate, interval, n, median error, worst } of each term.
 local function terms(r)
   local p, d = r.prefill, r.decode
-  local function ci(fitted, k)
-    return fitted.ci and fitted.ci[k]
-  end
-  local share = function(x) return ("%.1f %%"):format(x * 100) end
-  local function row(name, value, interval, n, of)
-    return { name, value, interval, n, share(of.error.median), share(of.error.worst) }
+  local function row(name, kind, value, interval, n, of)
+    local estimate, ends = shown(kind, value, interval)
+    return { name, estimate, ends, n, share(of.error.median), share(of.error.worst) }
   end
   local requests, gaps = ("%d requests"):format(p.n), 0
   for _, cell in ipairs(d.cells) do
     gaps = gaps + cell.gaps
   end
   local steps = ("%d kinds, %s gaps"):format(#d.cells, words.count(gaps))
+  local prefill, decode = p.ci or {}, d.ci or {}
   return {
-    row("prefill_tokens_per_s", rate_text(p.token_ns), range(ci(p, 2), rate_text, true), requests, p),
-    row("prefill_context", small(p.context_ns), range(p.context_ns > 0 and ci(p, 3), small), requests, p),
-    row("request_overhead", ms(p.overhead_ns), range(ci(p, 1), ms), requests, p),
-    row("decode_base", ms(d.base_ns), range(ci(d, 1), ms), steps, d),
-    row("decode_seq", small(d.seq_ns), range(ci(d, 2), small), steps, d),
-    row("decode_context", small(d.context_ns), range(ci(d, 3), small), steps, d),
+    row("prefill_tokens_per_s", RATE, p.token_ns, prefill[2], requests, p),
+    row("prefill_context", NS, p.context_ns, prefill[3], requests, p),
+    row("request_overhead", MS, p.overhead_ns, prefill[1], requests, p),
+    row("decode_base", MS, d.base_ns, decode[1], steps, d),
+    row("decode_seq", NS, d.seq_ns, decode[2], steps, d),
+    row("decode_context", NS, d.context_ns, decode[3], steps, d),
   }
 end
 
@@ -282,20 +300,21 @@ function texts.profile(r)
     return ("%s; %s; error median %s, worst %s"):format(by[k][3], by[k][4], by[k][5], by[k][6])
   end
   add("  -- %s", term(1))
-  add("  prefill_tokens_per_s = %.6g,", 1e9 / p.token_ns)
+  add("  prefill_tokens_per_s = %.9g,", 1e9 / p.token_ns)
   if p.context_ns > 0 then
     add("  -- %s", term(2))
-    add("  prefill_context = %.6g, -- s, each token for each token before it", p.context_ns / 1e9)
+    add("  prefill_context = %.9g, -- s, each token for each token before it", p.context_ns / 1e9)
   end
   add("  -- %s; with the network and what a step costs besides", term(3))
-  add("  request_overhead = %.6g, -- s", p.overhead_ns / 1e9)
+  add("  request_overhead = %.9g, -- s", p.overhead_ns / 1e9)
   add("  -- Fitted when it is read: base %s, %s a sequence, %s a token; error median %s, worst %s", by[4][2],
     by[5][2], by[6][2], by[4][5], by[4][6])
   add "  decode_steps = {"
   for _, cell in ipairs(d.cells) do
-    add("    { batch = %d, context = %.0f, time = %.6g }, -- %d gaps of %d answers, fit %+.1f %%", cell.batch,
-      cell.context, cell.ns / 1e9, cell.gaps, cell.requests,
-      (fit.step(d, cell.batch, cell.context) / cell.ns - 1) * 100)
+    local off = fit.step(d, cell.batch, cell.context) / cell.ns - 1
+    add("    { batch = %d, context = %.6g, time = %.9g }, -- %d gaps of %d answers, fit %s%s",
+      cell.batch, cell.context, cell.ns / 1e9, cell.gaps, cell.requests, off < 0 and "-" or "+",
+      share(math.abs(off)))
   end
   add "  },"
   for _, name in ipairs { "block_size", "kv_tokens", "max_model_len", "max_num_batched_tokens",

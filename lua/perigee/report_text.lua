@@ -75,6 +75,11 @@ function words.count(x)
   return num(x) and thousands(("%.0f"):format(x)) or "—"
 end
 
+--- 12345.678 with two decimals: "12,345.68".
+function words.decimal(x, decimals)
+  return thousands(("%." .. decimals .. "f"):format(x))
+end
+
 --- "1 request", "2 requests".
 function words.counted(n, what)
   return words.count(n) .. " " .. (n == 1 and what or what .. "s")

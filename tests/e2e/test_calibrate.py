@@ -122,6 +122,36 @@ def test_closed_loop_tiny(work):
     closed_loop(work, "tiny", "--max-num-batched-tokens", "2048", "--max-num-seqs", "64", kv_tokens=32000, max_model_len=16384)
 
 
+OWN = """return { name = "own", prefill_tokens_per_s = 12345, step_overhead = "0.7ms", request_overhead = "3ms",
+  kv_tokens = 400000, %s }
+"""
+FORMULA = 'decode_base = "6.1ms", decode_seq = "31us", decode_context = "51ns"'
+STEPS = [(1, 0), (1, 4000), (16, 1000)]  # as the same formula has them, the step's overhead included
+
+
+def test_a_dry_run_gives_the_truth(work):
+    """Nothing disturbs its times: the fit must have them, as a formula or as a table, in all digits that are printed."""
+    table = ", ".join("{ batch = %d, context = %d, time = %.9f }" % (b, c, 6.8e-3 + b * 31e-6 + b * c * 51e-9) for b, c in STEPS)
+    for name, decode in (("formula", FORMULA), ("table", f"decode_steps = {{ {table} }}")):
+        work.write("own.lua", OWN % decode)
+        run = dry(work, CALIBRATE, "own.lua", name)
+        made = work.perigee("calibrate", run, "--json")
+        eq(made.status, 0, made.err)
+        fitted = json.loads(made.out)
+        p, d = fitted["prefill"], fitted["decode"]
+        within(p["prefill_tokens_per_s"], 12345, 1e-6, name)
+        within(p["request_overhead"], 3.7e-3, 1e-6, name)
+        for field, truth in (("decode_base", 6.8e-3), ("decode_seq", 31e-6), ("decode_context", 51e-9)):
+            within(d[field], truth, 1e-6, f"{name} {field}")
+        assert len(d["steps"]) >= 12, d["steps"]
+        for s in d["steps"]:
+            want = 6.8e-3 + s["batch"] * (31e-6 + s["context"] * 51e-9)
+            assert abs(s["time"] - want) <= 1e-9, f"{name}: {s}, the formula has {want}"
+        out = work.perigee("calibrate", run).out
+        for term in ("12,345.0", "3.70000", "6.80000", "31,000.0", "51.0000"):
+            has(out, term)
+
+
 def test_a_profile_of_fixed_times_has_no_prefill_rate(work):
     run = dry(work, CALIBRATE, "fixed", "recorded")
     refused(work, 98, run, parts=("first tokens do not come later for longer prompts",))
@@ -184,7 +214,7 @@ def test_made_rows_give_their_figures(work):
     eq((fitted["name"], fitted["simulated"], fitted["kv_tokens"]), ("mine", False, 100000))
     made = work.perigee("calibrate", "a", "--kv-tokens", "100000", "--out", "gpu.lua")
     eq(made.status, 0, made.err)
-    has(made.out, "20,000 tokens/s")
+    has(made.out, "20,000.0")
     has(made.out, "wrote gpu.lua; next: perigee run tuning_loop --profile gpu.lua")
     sim = work.start("sim", "--profile", "gpu.lua", "--announce")
     try:

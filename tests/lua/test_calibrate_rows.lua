@@ -82,7 +82,33 @@ describe("decodes", function()
       gaps = gaps + s.gaps
     end
     expect(gaps):eq(40)
-    expect(found[1].context):near(109, 0.01) -- the middle of the first 16 gaps: 101 + 8
+    expect(found[1].context):near(107.5, 1e-9) -- of the first 16 gaps: 100 tokens before the first, 115 before the last
+  end)
+
+  it("counts each sequence's own tokens, whatever held it up before", function()
+    -- The first waits 600 ms for the second's prefill, between its second and its third token.
+    local gaps = ten(10, 22)
+    gaps[2] = 600
+    local found = rows.decodes(requests(row(0, 50, gaps), row(65, 595, ten(10, 20), { prompt_tokens = 400 })))
+    local context = {}
+    for _, s in ipairs(found) do
+      expect(s.batch):eq(2)
+      context[#context + 1] = s.context
+    end
+    -- At the first step together 102 and 400 tokens have KV: 251, and one more with each of 16 and 4 gaps.
+    expect(context):eq { 258.5, 268.5, 258.5, 268.5 }
+  end)
+
+  it("takes tokens of one step for one, though they come a little apart", function()
+    local second = row(0, 50, ten(10, 20))
+    for _, stamp in ipairs { "first_token", "last_token", "done" } do
+      second.t[stamp] = second.t[stamp] + 200000
+    end
+    for _, s in ipairs(rows.decodes(requests(row(0, 50, ten(10, 24)), second))) do
+      if s.batch == 2 and s.request.first == 50 * MS then
+        expect(s.context % 1):eq(s.gaps % 2 == 0 and 0.5 or 0)
+      end
+    end
   end)
 
   it("leaves out gaps beside a prefill, and tells batches apart", function()
@@ -114,6 +140,7 @@ describe("decodes", function()
     expect(used):eq { gaps = 0, means = 2 }
     expect({ found[1].batch, found[1].gaps }):eq { 2, 20 }
     expect(found[1].ns):near(10 * MS, 1)
+    expect(found[1].context):near(109.5, 1e-9) -- 100 before the first of its 20 steps, 119 before the last
     expect(#rows.decodes(requests(without(0, ten(10, 20)), without(0, ten(10, 10))))):eq(1)
   end)
 end)

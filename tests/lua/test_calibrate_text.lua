@@ -4,7 +4,7 @@ local texts = require "perigee.calibrate_text"
 local function result(more)
   local cells = {}
   for i, batch in ipairs { 1, 2, 4 } do
-    cells[i] = { batch = batch, context = 100, ns = 5e6 + batch * 1e5, gaps = 20, requests = 2 }
+    cells[i] = { batch = batch, context = 100.5, ns = 5e6 + batch * 1e5 + 0.615 * batch, gaps = 20, requests = 2 }
   end
   local r = { name = "mine", model = "m\"1", simulated = false, cut = 0, unplaced = 0, thin = 0, used = { gaps = 3,
     means = 0 }, left = { busy = 1, unknown = 2, failed = 3, not_streamed = 0 }, facts = {}, from = {},
@@ -31,7 +31,7 @@ describe("profile", function()
     expect(p.prefill_tokens_per_s):near(20000, 0.1)
     expect(p.request_overhead):near(0.01, 1e-9)
     expect(#p.decode_steps):eq(3)
-    expect(p.decode_steps[2]):eq { batch = 2, context = 100, time = 0.0052 }
+    expect(p.decode_steps[2]):eq { batch = 2, context = 100.5, time = 0.00520000123 }
   end)
 
   it("has the context's term only where it was found", function()
@@ -52,7 +52,7 @@ end)
 describe("report", function()
   it("has a line for each term and what was left out", function()
     local text = texts.report(result { facts = { kv_tokens = 1 } })
-    for _, part in ipairs { "20,000 tokens/s", "19,608 tokens/s to 20,408 tokens/s", "10.0 ms", "9 requests",
+    for _, part in ipairs { "20,000 tokens/s", "19,608 to 20,408 tokens/s", "10.0 ms", "9 requests",
       "3 kinds, 60 gaps", "1 beside others, 2 without known cached tokens, 3 failed, 0 not streamed",
       "batches 1 to 4 and contexts 100 to 100" } do
       expect(text):contains(part)
@@ -65,6 +65,34 @@ describe("report", function()
     local v = texts.value(result(), "x.lua")
     expect(v.prefill.prefill_tokens_per_s):near(20000, 0.1)
     expect({ v.out, v.decode.steps[3].batch, v.prefill.left_out.failed }):eq { "x.lua", 4, 3 }
+  end)
+end)
+
+describe("intervals", function()
+  local function line(name, ci, more)
+    local r = result(more)
+    r.decode.seq_ns, r.decode.ci = 30999.98762, { { 5e6, 5e6 }, ci, { 0, 0 } }
+    r.decode.error = { median = 3.21e-6, worst = 0.0123 }
+    return (texts.report(r):match(name .. " [^\n]+"):gsub(" +", " ")) .. " "
+  end
+
+  it("have the digits that tell their ends apart, and the estimate has as many", function()
+    expect(line("decode_seq", { 20000, 40000 })):contains " 31,000 ns 20,000 to 40,000 ns "
+    expect(line("decode_seq", { 30999.8, 31000.1 })):contains " 31,000.0 ns 30,999.8 to 31,000.1 ns "
+    expect(line("decode_seq", { 30999.9876, 30999.98770 })):contains
+      " 30,999.9876 ns 30,999.9876 to 30,999.9877 ns "
+    expect(line("decode_seq", { 30999.98762, 30999.98762 })):contains
+      " 30,999.9876 ns no spread in 9 digits "
+    expect(line("decode_base", { 1, 2 })):contains " 5.00000000 ms no spread in 9 digits "
+    expect(line("decode_context", { 1, 2 })):matches "^decode_context%s+0%s+—"
+  end)
+
+  it("stand beside errors of which none is rounded away", function()
+    expect(line("decode_seq", { 20000, 40000 })):contains " 0.00032 % 1.2 %"
+    expect(line("prefill_context", { 20000, 40000 })):contains " 1.0 % 2.0 %"
+    local prefill = result().prefill
+    prefill.error = { median = 0, worst = 5e-16 }
+    expect(line("request_overhead", { 20000, 40000 }, { prefill = prefill })):contains " 0 % 0 %"
   end)
 end)
 
