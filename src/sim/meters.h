@@ -75,6 +75,7 @@ struct meters {
   double batch_hit_rate; /* of the last step with a new prompt: cached ÷ all of it */
   double
       output_rate; /* output tokens a second, over the last METERS_RATE_STEPS steps that had any */
+  uint64_t steps;  /* of the engine, those without output tokens included */
   uint64_t rate_ns, rate_tokens; /* since when, and how many since then */
   uint32_t rate_steps;
   uint64_t finished[METER_FINISHES];

@@ -79,7 +79,7 @@ static void put_llamacpp(const struct meters *m, const struct meters_now *now,
   double computed = (double)(m->prompt_tokens - m->cached_tokens);
   double prompt_s = m->hists[METER_PREFILL].sum, decode_s = m->hists[METER_DECODE].sum;
   double said = (double)m->generation_tokens;
-  uint64_t steps = m->hists[METER_ITERATION_TOKENS].count;
+  uint64_t steps = m->steps;
   const struct {
     const char *name, *type, *help;
     double x;

@@ -244,6 +244,15 @@ static void count_first(struct replica *r, const struct replica_seq *seq) {
   meters_observe(&r->meters, METER_TTFT, seconds(seq->received_ns, seq->first_ns));
 }
 
+/* vLLM's is of the tokens after the first, 0 where there is none of them (v1/metrics/stats.py),
+ * TGI's of all tokens, from the request's start. Both observe every request that ended by itself.
+ */
+static double per_token(const struct replica *r, const struct replica_seq *seq, uint32_t n) {
+  if (r->meters.style == METERS_TGI)
+    return seconds(seq->scheduled_ns, seq->last_ns) / n;
+  return n > 1 ? seconds(seq->first_ns, seq->last_ns) / (n - 1) : 0;
+}
+
 static void count_finished(struct replica *r, const struct replica_seq *seq) {
   struct meters *m = &r->meters;
   uint32_t n = seq->engine.num_output, prompt = seq->engine.prompt_len;
@@ -258,8 +267,7 @@ static void count_finished(struct replica *r, const struct replica_seq *seq) {
   meters_observe(m, METER_PREFILL_COMPUTED, prompt - (cached > 0 ? (double)cached : 0));
   meters_observe(m, METER_GENERATION_TOKENS, n);
   meters_observe(m, METER_MAX_TOKENS, seq->max_tokens);
-  if (n > 1)
-    meters_observe(m, METER_TPOT, seconds(seq->first_ns, seq->last_ns) / (n - 1));
+  meters_observe(m, METER_TPOT, per_token(r, seq, n));
 }
 
 /* Returns the prompt tokens that the step counts for iteration_tokens: all of a prompt at once. */
@@ -298,7 +306,9 @@ void replica_end(struct replica *r, uint64_t now_ns) {
     output++;
   }
   meters_output(&r->meters, now_ns, output);
-  meters_observe(&r->meters, METER_ITERATION_TOKENS, (double)tokens);
+  r->meters.steps++;
+  if (output) /* vLLM has no statistics of a step without (v1/engine/async_llm.py) */
+    meters_observe(&r->meters, METER_ITERATION_TOKENS, (double)tokens);
   for (size_t i = 0; i < r->n_prefilling; i++) {
     struct replica_seq *seq = r->prefilling[i];
     seq->in_step = false;

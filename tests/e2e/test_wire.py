@@ -284,7 +284,7 @@ def test_metrics_against_the_truth(work):
     for name in ("time_to_first_token_seconds", "e2e_request_latency_seconds", "request_queue_time_seconds",
                  "request_prefill_time_seconds", "request_decode_time_seconds", "request_inference_time_seconds",
                  "request_prompt_tokens", "request_generation_tokens", "request_params_max_tokens",
-                 "request_prefill_kv_computed_tokens"):
+                 "request_prefill_kv_computed_tokens", "request_time_per_output_token_seconds"):
         eq(page.value(f"vllm:{name}_count"), choices, name)
     for name in ("request_params_n", "request_max_num_generation_tokens"):
         eq(page.value(f"vllm:{name}_count"), len(truth), name)

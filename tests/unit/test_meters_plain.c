@@ -19,8 +19,8 @@ static struct buf page(enum meters_style style) {
   meters_observe(&m, METER_DECODE, 2);
   meters_observe(&m, METER_E2E, 0.0002);
   meters_observe(&m, METER_PROMPT_TOKENS, 7);
-  for (int i = 0; i < 10; i++)
-    meters_observe(&m, METER_ITERATION_TOKENS, 3);
+  m.steps = 10;
+  meters_observe(&m, METER_ITERATION_TOKENS, 3); /* of one with output */
   buf_init(&b, BUF_MAX_OWN);
   meters_write(&m, &now, &b);
   meters_free(&m);

@@ -129,6 +129,52 @@ static void test_times_of_a_request(void **state) {
   replica_delete(r);
 }
 
+/* A prompt of two steps, of which the second has its only token. */
+static void test_one_token_of_a_long_prompt(void **state) {
+  (void)state;
+  struct replica *r = make("llama-3.1-8b", 1000);
+  static struct job j;
+  add(r, &j, 9000, 1, 0, 1000);
+  uint64_t ns;
+  assert_true(replica_begin(r, 1000, &ns));
+  replica_end(r, ns);
+  assert_int_equal(j.n, 0);
+  check_near(metric(r, "vllm:iteration_tokens_total_count" M), 0, 0);
+  run(r, ns);
+  assert_int_equal(j.n, 1);
+  check_near(metric(r, "vllm:iteration_tokens_total_count" M), 1, 0);
+  check_near(metric(r, "vllm:iteration_tokens_total_sum" M), 9001, 0);
+  check_near(metric(r, "vllm:request_time_per_output_token_seconds_count" M), 1, 0);
+  check_near(metric(r, "vllm:request_time_per_output_token_seconds_sum" M), 0, 0);
+  add(r, &j, 20, 3, 50000, j.at[0]);
+  run(r, j.at[0]);
+  check_near(metric(r, "vllm:request_time_per_output_token_seconds_count" M), 2, 0);
+  check_near(metric(r, "vllm:request_time_per_output_token_seconds_sum" M),
+             (double)(j.at[2] - j.at[0]) / 2e9, 1e-12);
+  replica_delete(r);
+}
+
+static void test_time_per_token_of_tgi(void **state) {
+  (void)state;
+  struct err err = {0};
+  struct steptime_profile p;
+  check_ok(steptime_get("fixed", &p, &err), &err);
+  struct engine_config e = steptime_engine_config(&p);
+  struct replica *r = replica_new(&e, &p, METERS_TGI, 1760000000, &err);
+  assert_non_null(r);
+  struct job j;
+  uint64_t since = 1000, inference = 0;
+  for (uint32_t n = 1; n <= 4; n += 3, since = j.seq.last_ns) {
+    add(r, &j, 20, n, n * 100, since);
+    run(r, since);
+    inference += (j.seq.last_ns - j.seq.scheduled_ns) / n;
+  }
+  check_near(metric(r, "\ntgi_request_mean_time_per_token_duration_count "), 2, 0);
+  check_near(metric(r, "\ntgi_request_mean_time_per_token_duration_sum "), (double)inference / 1e9,
+             1e-9);
+  replica_delete(r);
+}
+
 static void test_requests_share_steps(void **state) {
   (void)state;
   struct replica *r = make("fixed", 1000);
@@ -595,6 +641,8 @@ int main(void) {
       cmocka_unit_test(test_events_are_published_at_the_end),
       cmocka_unit_test(test_events_without_a_step),
       cmocka_unit_test(test_steps_scheduled_ahead),
+      cmocka_unit_test(test_one_token_of_a_long_prompt),
+      cmocka_unit_test(test_time_per_token_of_tgi),
       cmocka_unit_test(test_requests_share_steps),
       cmocka_unit_test(test_lateness_does_not_add_up),
       cmocka_unit_test(test_gauges_are_those_of_the_last_step),
