@@ -1,7 +1,9 @@
 /* drynet.c: a request's way to the fleet and back, in memory.
  *
  * A request that was started is handed over in a later task of the same moment, so that nothing of
- * the fleet runs while Lua does, and all that start at one time arrive before the engine looks. */
+ * the fleet runs while Lua does, and all that start at one time arrive before the engine looks.
+ * What the fleet answers in no time at all (an error, a refused connection) ends a little later:
+ * else a script that asks until it gets something would never let the time go on. */
 #include "cmd/drynet.h"
 
 #include <stdio.h>
@@ -21,6 +23,11 @@ struct call {
   struct http_exchange *x; /* NULL: the client has its end, or left */
   struct call *next, *prev;
   bool waiting;          /* in the line of those to be handed over */
+  bool held;             /* `timer` brings its end */
+  bool refused;          /* that end: nobody took it */
+  enum httpd_ending how; /* else that end */
+  uint64_t started_ns;
+  struct loop_timer timer;
   struct loop_task gone; /* tells the fleet that the client left */
   struct buf body;       /* of a request in several parts */
   struct buf target;     /* path and query, each ended by a NUL */
@@ -49,6 +56,9 @@ struct drynet {
 
 static const struct httpd_peer peer;
 static void on_gone(struct loop_task *task);
+static void on_held(struct loop_timer *timer);
+
+#define LEAST_NS (100 * NS_PER_US) /* of a request: what loopback sockets take at best */
 
 static struct call *take_call(struct drynet *n) {
   struct call *c = n->spare;
@@ -59,6 +69,7 @@ static struct call *take_call(struct drynet *n) {
   c = MEM_NEW(struct call);
   c->net = n;
   c->gone.run = on_gone;
+  loop_timer_init(&c->timer, on_held);
   httpd_memory_init(&c->memory, n->loop, &peer);
   buf_init(&c->body, BUF_MAX_OWN);
   buf_init(&c->target, BUF_MAX_OWN);
@@ -72,6 +83,7 @@ static void give_back(struct call *c) {
   if (c->body.cap > KEEP_BYTES)
     buf_free(&c->body);
   c->x = NULL;
+  c->held = false;
   c->next = n->spare;
   n->spare = c;
 }
@@ -150,6 +162,11 @@ static struct simhost *find_host(const struct drynet *n, const char *name, size_
   return i < f->n_hosts ? f->hosts[i] : f->spares[i - f->n_hosts];
 }
 
+static void hold(struct call *c) {
+  c->held = true;
+  loop_timer_set(c->net->loop, &c->timer, c->started_ns + LEAST_NS);
+}
+
 static int start(void *self, struct http_exchange *x, struct err *err) {
   struct drynet *n = self;
   uint64_t now = loop_now(n->loop);
@@ -160,14 +177,17 @@ static int start(void *self, struct http_exchange *x, struct err *err) {
                    "a dry run has no sockets and reaches its simulated fleet alone; `perigee run` "
                    "sends this request");
   n->totals.requests++;
-  if (host->refusing)
-    return err_set(err, ERR_IO, "connection refused (%s is %s)", host->id,
-                   simhost_gone(host) ? "down" : "at fault");
   struct call *c = take_call(n);
   c->host = host;
   c->number = number;
   c->x = x;
+  c->started_ns = now;
+  c->refused = host->refusing;
   x->carrier = c;
+  if (c->refused) {
+    hold(c);
+    return 0;
+  }
   http_exchange_connected(x, now, true);
   http_exchange_sent(x, now, x->body_bytes);
   line_up(c);
@@ -180,6 +200,8 @@ static void cancel(void *self, struct http_exchange *x) {
   c->x = NULL;
   if (c->waiting)
     leave_line(c);
+  else if (c->held)
+    loop_timer_clear(c->net->loop, &c->timer);
   else
     httpd_memory_leave(&c->memory);
   give_back(c);
@@ -188,7 +210,7 @@ static void cancel(void *self, struct http_exchange *x) {
 static void look(void *self, struct http_exchange *x) {
   (void)self;
   struct call *c = x->carrier;
-  if (c && !c->waiting)
+  if (c && !c->waiting && !c->held)
     httpd_memory_look(&c->memory);
 }
 
@@ -312,19 +334,42 @@ static void on_tell(struct httpd_request *req, const struct openai_told *told) {
     http_exchange_tell(c->x, told);
 }
 
-static void on_end(struct httpd_request *req, enum httpd_ending how) {
-  struct call *c = call_of(req);
+static void end_call(struct call *c) {
   struct http_exchange *x = c->x;
   struct http_read read = read_now(c);
-  loop_unready(c->net->loop, &c->gone);
   give_back(c);
   if (!x)
     return;
-  if (how == HTTPD_ENDED)
+  if (c->how == HTTPD_ENDED)
     http_exchange_end(x, &read);
   else
-    http_exchange_broken(x, how == HTTPD_CLOSED ? HTTP_BREAK_CLOSED : HTTP_BREAK_RESET, NULL,
+    http_exchange_broken(x, c->how == HTTPD_CLOSED ? HTTP_BREAK_CLOSED : HTTP_BREAK_RESET, NULL,
                          &read);
+}
+
+static void on_end(struct httpd_request *req, enum httpd_ending how) {
+  struct call *c = call_of(req);
+  loop_unready(c->net->loop, &c->gone);
+  c->how = how;
+  if (c->x && loop_now(c->net->loop) == c->started_ns)
+    hold(c);
+  else
+    end_call(c);
+}
+
+static void on_held(struct loop_timer *timer) {
+  struct call *c = CONTAINER_OF(timer, struct call, timer);
+  c->held = false;
+  if (!c->refused) {
+    end_call(c);
+    return;
+  }
+  struct http_exchange *x = c->x;
+  char text[200];
+  snprintf(text, sizeof text, "connection refused (%s is %s)", c->host->id,
+           simhost_gone(c->host) ? "down" : "at fault");
+  give_back(c);
+  http_exchange_fail(x, SAMPLE_CONNECT, text);
 }
 
 static const struct httpd_peer peer = {

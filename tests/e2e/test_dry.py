@@ -64,6 +64,23 @@ def test_a_time_that_stands_still_is_told(work):
     eq(work.finish(p).status, 130, "status")
 
 
+def test_what_fails_at_once_takes_time_too(work):
+    """A user of a closed load who swallows errors, and one who asks again and again in one session."""
+    for loop in ("", "while true do c:try_send { max_tokens = 5 } end"):
+        script = f"""
+local perigee = require "perigee"
+local chat = require "perigee.chat"
+return perigee.plan {{
+  load = perigee.closed {{ users = 2, duration = "50ms" }}, drain = "10ms",
+  session = function(vu) local c = chat.new(vu) c:user "hello" c:try_send {{ max_tokens = 5 }} {loop} end,
+}}
+"""
+        for fault in ("503", "refuse", "reset"):
+            r = work.perigee("dry", work.write("s.lua", script), "--quiet", "--fault", fault)
+            spans = {x["t"]["done"] - x["t"]["start"] for x in r.rows}
+            eq((r.status, spans, len(r.rows) >= 1000 - 4), (99, {100_000}, True), f"{fault}: {len(r.rows)} rows, {r.err}")
+
+
 SLOW = ["--profile", "adr-04", "--sim", "3"]  # a request takes half a second: sockets do not show
 
 
