@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cmd/adminask.h"
 #include "cmd/cmd.h"
 #include "cmd/patience.h"
 #include "cmd/plancheck.h"
@@ -516,6 +517,8 @@ static int prepare(struct runjob *job, struct err *err) {
     return cmd_fail(job->command->name, rc == ERR_INVALID ? EXIT_USAGE : 1, err);
   if (!own && !job->options.no_preflight && probe_fleet(&job->fleet, err))
     return cmd_fail(job->command->name, 1, err);
+  if (!own && job->fleet.admin && job->fleet.n_replicas && adminask_names(&job->fleet, err))
+    return cmd_fail(job->command->name, err->code == ERR_INVALID ? EXIT_USAGE : 1, err);
   if (check_verify(job, err))
     return cmd_fail(job->command->name, EXIT_USAGE, err);
   if (fleet_load_tokens(&job->fleet, err) || runparity_check(job, err) || open_results(job, err))

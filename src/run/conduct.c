@@ -446,7 +446,7 @@ static int make_timeline(struct conductor *c, struct err *err) {
   const struct fleetport *port = config->fleetport;
   int rc = 0;
   if (!port && f && f->admin)
-    rc = fleetport_http_new(c->run.loop, f->admin, f->admin_token, &c->http_port, err);
+    rc = fleetport_http_new(c->run.loop, f->admin, f->admin_token, f, &c->http_port, err);
   if (rc)
     return err_prefix(err, "the fleet's admin port");
   if (c->http_port)

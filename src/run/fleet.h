@@ -15,6 +15,7 @@ struct tokens_shared;
 struct fleet_replica {
   char *id, *url; /* url without a trailing slash */
   char *metrics;  /* NULL = url + "/metrics" */
+  char *admin_id; /* what the admin port calls it; NULL: the same, or there is no such port */
 };
 
 struct fleet {

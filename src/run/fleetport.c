@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "net/http.h"
+#include "run/actionids.h"
 #include "text/json.h"
 
 #define CONNECT_NS (10 * NS_PER_S)
@@ -17,6 +18,7 @@ struct fleetport_http {
   struct http_client *client;
   struct http_target *target;
   char *headers;
+  struct actionids *ids;
 };
 
 struct carrier {
@@ -75,6 +77,10 @@ static void on_done(struct http_request *r) {
   struct fleetport_call *call = c->call;
   call->answer = value_null();
   call->rc = read_answer(c->port, r, &call->answer, &call->err);
+  if (call->rc)
+    actionids_error(c->port->ids, &call->err);
+  else
+    actionids_answer(c->port->ids, &call->answer);
   free_carrier(c);
   call->done(call);
 }
@@ -88,23 +94,25 @@ static void on_not_sent(struct loop_task *task) {
 
 /* ---- the request ---- */
 
-static struct blob *body_of(const struct value *action) {
+static int body_of(const struct fleetport_http *p, const struct value *action, struct blob **out,
+                   struct err *err) {
   struct value body = value_copy(action);
   struct buf b;
+  int rc = actionids_ask(p->ids, &body, err);
   value_set(&body, "wait", value_bool(true));
   buf_init(&b, BUF_MAX_OWN);
   json_write(&b, &body);
   value_free(&body);
-  struct blob *bytes = blob_from_buf(&b);
+  *out = blob_from_buf(&b);
   buf_free(&b);
-  return bytes;
+  return rc;
 }
 
 static void begin(void *self, struct fleetport_call *call) {
   struct fleetport_http *p = self;
   struct carrier *c = MEM_NEW(struct carrier);
   const char *name = value_to_string(value_get(call->action, "action"));
-  *c = (struct carrier){.port = p, .call = call, .body = body_of(call->action)};
+  *c = (struct carrier){.port = p, .call = call};
   c->task.run = on_not_sent;
   call->carrier = c;
   snprintf(c->path, sizeof c->path, "/admin/%.40s", name ? name : "");
@@ -120,7 +128,9 @@ static void begin(void *self, struct fleetport_call *call) {
   c->request.done = on_done;
   c->request.user = c;
   call->answer = value_null();
-  call->rc = http_request_start(p->client, &c->request, &call->err);
+  call->rc = body_of(p, call->action, &c->body, &call->err);
+  if (!call->rc)
+    call->rc = http_request_start(p->client, &c->request, &call->err);
   if (call->rc)
     loop_ready(p->loop, &c->task);
 }
@@ -138,7 +148,7 @@ static void cancel(void *self, struct fleetport_call *call) {
 /* ---- the port ---- */
 
 int fleetport_http_new(struct loop *loop, const char *url, const char *token,
-                       struct fleetport_http **out, struct err *err) {
+                       const struct fleet *fleet, struct fleetport_http **out, struct err *err) {
   struct fleetport_http *p = MEM_NEW(struct fleetport_http);
   const struct http_client_options options = {.loop = loop};
   const struct http_target_options target = {.url = url};
@@ -151,6 +161,7 @@ int fleetport_http_new(struct loop *loop, const char *url, const char *token,
   if (token)
     buf_printf(&headers, "Authorization: Bearer %s\r\n", token);
   p->headers = buf_take(&headers, NULL);
+  p->ids = actionids_new(fleet);
   p->client = http_client_new(&options, err);
   if (!p->client || http_client_target(p->client, &target, &p->target, err)) {
     fleetport_http_delete(p);
@@ -166,6 +177,7 @@ void fleetport_http_delete(struct fleetport_http *p) {
   if (p->client)
     http_client_delete(p->client);
   mem_free(p->headers);
+  actionids_free(p->ids);
   mem_free(p);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "io/loop.h"
+#include "run/fleet.h"
 #include "text/value.h"
 
 /* One action on its way; the caller's memory until it is over. */
@@ -33,10 +34,12 @@ struct fleetport {
 };
 
 struct fleetport_http;
-/* To the admin port at `url` (http://127.0.0.1:PORT); `token` may be NULL. ERR_INVALID names the
- * URL. The loop must not be a virtual one. */
+/* To the admin port at `url` (http://127.0.0.1:PORT); `token` may be NULL. Actions, answers and
+ * errors have the names that `fleet` (NULL: none) gives its replicas (actionids.h). ERR_INVALID
+ * names the URL. The loop must not be a virtual one. */
 NODISCARD int fleetport_http_new(struct loop *loop, const char *url, const char *token,
-                                 struct fleetport_http **out, struct err *err);
+                                 const struct fleet *fleet, struct fleetport_http **out,
+                                 struct err *err);
 /* No call is under way; NULL is allowed. */
 void fleetport_http_delete(struct fleetport_http *p);
 /* Valid as long as `p` is. */

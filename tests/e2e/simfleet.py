@@ -51,6 +51,13 @@ class Fleet:
         eq(answer.status, status, f"{path}: {answer.data[:400]}")
         return answer
 
+    def state(self):
+        """The admin API's answer to GET /admin/state."""
+        request = urllib.request.Request(self.announce["admin"]["url"] + "/admin/state",
+                                         headers={"Authorization": "Bearer " + self.announce["admin"]["token"]})
+        with urllib.request.urlopen(request, timeout=30) as r:
+            return json.load(r)
+
     def admin(self, what, body):
         """The admin API's answer to POST /admin/WHAT."""
         request = urllib.request.Request(f"{self.announce['admin']['url']}/admin/{what}", json.dumps(body).encode(),

@@ -1,6 +1,7 @@
 /* test_fleetport.c: actions by HTTP, against the simulated fleet's own admin port. */
 #include "simtest.h"
 
+#include "base/mem.h"
 #include "net/http.h"
 #include "run/fleetport.h"
 
@@ -17,7 +18,7 @@ static int set_up(void **state) {
   simtest_start(&sim, 2, "tiny", NULL, NULL, NULL);
   snprintf(url, sizeof url, "http://127.0.0.1:%d", sim.admin_port);
   loop = loop_new(&err);
-  check_ok(fleetport_http_new(loop, url, sim.token, &http, &err), &err);
+  check_ok(fleetport_http_new(loop, url, sim.token, NULL, &http, &err), &err);
   port = fleetport_http_port(http);
   return 0;
 }
@@ -89,12 +90,12 @@ static void a_wrong_secret_is_refused(void **state) {
   (void)state;
   struct err err;
   fleetport_http_delete(http);
-  check_ok(fleetport_http_new(loop, url, "wrong", &http, &err), &err);
+  check_ok(fleetport_http_new(loop, url, "wrong", NULL, &http, &err), &err);
   port = fleetport_http_port(http);
   check_refused("{\"action\":\"kill\",\"replica\":\"r1\"}", ERR_INVALID,
                 "Authorization: Bearer TOKEN is required; the fleet announces the token");
   fleetport_http_delete(http);
-  check_ok(fleetport_http_new(loop, url, NULL, &http, &err), &err);
+  check_ok(fleetport_http_new(loop, url, NULL, NULL, &http, &err), &err);
   port = fleetport_http_port(http);
   check_refused("{\"action\":\"kill\",\"replica\":\"r1\"}", ERR_INVALID,
                 "Authorization: Bearer TOKEN is required; the fleet announces the token");
@@ -104,7 +105,7 @@ static void nobody_there(void **state) {
   (void)state;
   struct err err;
   fleetport_http_delete(http);
-  check_ok(fleetport_http_new(loop, "http://127.0.0.1:1", NULL, &http, &err), &err);
+  check_ok(fleetport_http_new(loop, "http://127.0.0.1:1", NULL, NULL, &http, &err), &err);
   port = fleetport_http_port(http);
   struct fleetport_call call = act("{\"action\":\"kill\",\"replica\":\"r1\"}");
   assert_int_equal(call.rc, ERR_IO);
@@ -119,11 +120,38 @@ static void not_an_admin_port(void **state) {
   char replica[64];
   fleetport_http_delete(http);
   snprintf(replica, sizeof replica, "http://127.0.0.1:%d", sim.ports[0]);
-  check_ok(fleetport_http_new(loop, replica, NULL, &http, &err), &err);
+  check_ok(fleetport_http_new(loop, replica, NULL, NULL, &http, &err), &err);
   port = fleetport_http_port(http);
   struct fleetport_call call = act("{\"action\":\"kill\",\"replica\":\"r1\"}");
   assert_int_equal(call.rc, ERR_NOT_FOUND);
   check_has(call.err.text, "is that the admin port of a `perigee sim`?");
+}
+
+/* "a" is the port's r1 and "r1" its r0, as in a fleet file that lists them the other way round. */
+static void names_of_a_fleet_file_are_its_own(void **state) {
+  (void)state;
+  struct err err;
+  struct fleet fleet = {0};
+  check_ok(fleet_add_replica(&fleet, "a=http://127.0.0.1:1", &err), &err);
+  check_ok(fleet_add_replica(&fleet, "r1=http://127.0.0.1:2", &err), &err);
+  fleet.replicas[0].admin_id = mem_strdup("r1");
+  fleet.replicas[1].admin_id = mem_strdup("r0");
+  fleetport_http_delete(http);
+  check_ok(fleetport_http_new(loop, url, sim.token, &fleet, &http, &err), &err);
+  fleet_free(&fleet);
+  port = fleetport_http_port(http);
+  struct fleetport_call call = act("{\"action\":\"kill\",\"replica\":\"r1\"}");
+  check_ok(call.rc, &call.err);
+  assert_string_equal(value_to_string(value_at(value_get(&call.answer, "replicas"), 0)), "r1");
+  value_free(&call.answer);
+  check_refused("{\"action\":\"kill\",\"replica\":\"r1\"}", ERR_LIMIT,
+                "replica r1 is down already");
+  check_refused("{\"action\":\"kill\",\"replica\":\"r0\"}", ERR_NOT_FOUND,
+                "no replica \"r0\"; there are a, r1");
+  call = act("{\"action\":\"kill\",\"replica\":\"a\"}");
+  check_ok(call.rc, &call.err);
+  value_free(&call.answer);
+  check_refused("{\"action\":\"kill\",\"replica\":\"a\"}", ERR_LIMIT, "replica a is down already");
 }
 
 static void one_that_is_cancelled_says_nothing(void **state) {
@@ -147,7 +175,7 @@ static void a_bad_url_is_named(void **state) {
   (void)state;
   struct err err;
   struct fleetport_http *p;
-  assert_int_equal(fleetport_http_new(loop, "ftp://x", NULL, &p, &err), ERR_INVALID);
+  assert_int_equal(fleetport_http_new(loop, "ftp://x", NULL, NULL, &p, &err), ERR_INVALID);
   check_has(err.text, "ftp://x");
   assert_null(p);
 }
@@ -159,6 +187,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_wrong_secret_is_refused, set_up, tear_down),
       cmocka_unit_test_setup_teardown(nobody_there, set_up, tear_down),
       cmocka_unit_test_setup_teardown(not_an_admin_port, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(names_of_a_fleet_file_are_its_own, set_up, tear_down),
       cmocka_unit_test_setup_teardown(one_that_is_cancelled_says_nothing, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_bad_url_is_named, set_up, tear_down),
   };
