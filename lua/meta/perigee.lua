@@ -50,8 +50,8 @@ local perigee = {}
 --- Something that is done to the simulated fleet while the load runs: `action`, one of the methods of `perigee.fleet`,
 --- with its fields beside it, or `run`, a function that waits as it likes. Times count from the start of the measured
 --- window, as the load's `duration` does: a longer warm-up moves nothing. The report compares what requests were like
---- before, during and after; an action that fails, or that the load's end overtakes, makes the run not valid (check
---- `timeline`).
+--- before, during and after; an action that takes longer than the load lasts is refused, and one that fails, or that the
+--- load's end overtakes, makes the run not valid (check `timeline`).
 ---@class perigee.TimelineEntry
 ---@field at perigee.Quantity when; before the load's `duration`
 ---@field action? "restart"|"kill"|"add"|"drain"|"pressure"|"reset_cache"|"fault"|"clear_faults"|"delay_events"|"drop_events"

@@ -14,10 +14,28 @@ static int prefix(const struct plan_info *plan, const struct timeline_entry *e, 
   return err_prefix(err, "%s: plan: timeline[%u]", plan->where, e->number);
 }
 
+/* What the load's end overtakes has nothing behind it to be compared with. */
+static int check_end(const struct plan_info *plan, const struct timeline_entry *e,
+                     struct err *err) {
+  double end_s = plan->load.duration_s, takes_s = actionrules_takes(&e->action);
+  if (!(end_s > 0) || !(takes_s > 0) || e->at_s + takes_s < end_s)
+    return 0;
+  return err_set(err, ERR_INVALID,
+                 "%s at %g s takes %g s (%s), and the load ends at %g s: it would be cut off, with "
+                 "nothing behind it to compare; do it earlier or for less time, or give the load a "
+                 "longer duration",
+                 value_to_string(value_get(&e->action, "action")), e->at_s, takes_s,
+                 value_get(&e->action, "lasts")   ? "lasts"
+                 : value_get(&e->action, "start") ? "start"
+                 : value_get(&e->action, "down")  ? "down"
+                                                  : "down, by default",
+                 end_s);
+}
+
 int plancheck_actions(const struct plan_info *plan, struct err *err) {
   for (size_t i = 0; i < plan->n_timeline; i++) {
     const struct timeline_entry *e = &plan->timeline[i];
-    if (is_action(e) && actionrules_check(&e->action, err))
+    if (is_action(e) && (actionrules_check(&e->action, err) || check_end(plan, e, err)))
       return prefix(plan, e, err);
   }
   return 0;

@@ -7,7 +7,8 @@
 #include "bind/plan.h"
 #include "run/fleet.h"
 
-/* The actions alone. ERR_INVALID names the plan's line, the entry and the field. */
+/* The actions alone, and whether each can end before the load does. ERR_INVALID names the plan's
+ * line, the entry and the field. */
 NODISCARD int plancheck_actions(const struct plan_info *plan, struct err *err);
 /* How many replicas it adds, in all. */
 size_t plancheck_added(const struct plan_info *plan);

@@ -102,5 +102,6 @@ void runtimeline_check(const struct runjob *job, struct checks_input *in) {
     in->timeline++;
     in->timeline_failed += r->state == TIMELINE_FAILED;
     in->timeline_not_begun += r->state == TIMELINE_NOT_BEGUN;
+    in->timeline_cut_off += r->state == TIMELINE_CUT_OFF;
   }
 }

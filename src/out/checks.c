@@ -550,15 +550,15 @@ static void check_truth(const struct checks_truth *truth, struct check out[CHECK
 
 /* A signal may end a run before all of it was done; that is said elsewhere. */
 static void check_timeline(const struct checks_input *in, struct check *c) {
-  uint64_t late = in->interrupted ? 0 : in->timeline_not_begun;
+  uint64_t late = in->interrupted ? 0 : in->timeline_not_begun + in->timeline_cut_off;
   if (!in->timeline) {
     snprintf(c->note, sizeof c->note, "the plan has no timeline");
     return;
   }
   set(c, (double)(in->timeline_failed + late));
-  snprintf(c->note, sizeof c->note, "%llu planned: %llu failed, %llu not begun",
+  snprintf(c->note, sizeof c->note, "%llu planned: %llu failed, %llu not begun, %llu cut off",
            (unsigned long long)in->timeline, (unsigned long long)in->timeline_failed,
-           (unsigned long long)in->timeline_not_begun);
+           (unsigned long long)in->timeline_not_begun, (unsigned long long)in->timeline_cut_off);
 }
 
 void checks_run(const struct table *t, const struct checks_input *in,

@@ -77,7 +77,7 @@ struct checks_input {
   bool interrupted;                 /* by a signal, which cut off what was going on */
   uint32_t lost_workers;            /* given up; with the sessions that ran on them */
   uint64_t lost_sessions;
-  uint64_t timeline, timeline_failed, timeline_not_begun; /* actions of the plan */
+  uint64_t timeline, timeline_failed, timeline_not_begun, timeline_cut_off; /* of the plan */
 };
 
 struct check {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/actionfields.h"
+#include "sim/actions.h"
 #include "sim/faults.h"
 
 static const struct actionrules rules[] = {
@@ -124,4 +125,14 @@ int actionrules_check(const struct value *body, struct err *err) {
   if (!rc)
     rc = check_times(body, err);
   return rc ? rc : check_own(body, r->id, err);
+}
+
+double actionrules_takes(const struct value *body) {
+  const struct actionrules *r = actionrules_find(body, NULL);
+  double seconds = r && r->id == ACTION_RESTART ? ACTIONS_DOWN_S : 0;
+  static const char *const names[] = {"down", "start", "lasts"};
+  for (size_t i = 0; r && i < ARRAY_LEN(names); i++)
+    if (actionfields_seconds(body, names[i], &seconds, NULL))
+      return 0;
+  return seconds;
 }

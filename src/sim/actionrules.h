@@ -44,6 +44,10 @@ const struct actionrules *actionrules_find(const struct value *body, struct err 
  * would do. How many blocks and which replicas there are is not known here. */
 NODISCARD int actionrules_check(const struct value *body, struct err *err);
 
+/* How many seconds an action that was checked takes at the least: what it lasts, or until the
+ * replica is up again. 0: an instant, or as long as a drain takes. */
+double actionrules_takes(const struct value *body);
+
 /* The names, NULL-terminated. */
 const char *const *actionrules_names(void);
 

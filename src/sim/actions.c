@@ -266,13 +266,29 @@ static int do_reset_cache(struct doing *d, struct err *err) {
   int rc = actionfields_bool(d->body, "reset_running", &running, err);
   if (rc)
     return rc;
-  struct value *done = value_set(d->answer, "reset", value_array());
+  struct value done = value_array(), refused = value_object();
+  char why[80] = "";
   for (size_t i = 0; i < d->n; i++) {
-    if (replica_reset_cache(d->hosts[i]->replica, running))
-      value_push(done, value_cstring(d->hosts[i]->id));
-    simhost_kick(d->hosts[i]);
+    struct simhost *h = d->hosts[i];
+    uint32_t used =
+        d->fleet->config.engine.num_blocks - 1 - engine_free_blocks(replica_engine(h->replica));
+    if (replica_reset_cache(h->replica, running)) {
+      value_push(&done, value_cstring(h->id));
+    } else {
+      snprintf(why, sizeof why, "%u block%s in use%s", used, used == 1 ? "" : "s",
+               running ? ", held by pressure or a transfer" : "");
+      value_set(&refused, h->id, value_cstring(why));
+    }
+    simhost_kick(h);
   }
-  return 0;
+  if (!value_count(&done))
+    rc = err_set(err, ERR_LIMIT, "no cache was reset: replica %s has %s%s%s", d->hosts[0]->id,
+                 value_to_string(value_get(&refused, d->hosts[0]->id)),
+                 d->n > 1 ? ", the others refuse too" : "",
+                 running ? "" : "; reset_running = true empties it all the same");
+  value_set(d->answer, "reset", done);
+  value_set(d->answer, "refused", refused);
+  return rc;
 }
 
 /* ---- faults and events ---- */

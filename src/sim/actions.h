@@ -21,7 +21,8 @@
  *   what was used longest ago. With `lasts` the blocks stay in use for so long. A share is of all
  *   blocks; no more than the free ones are taken.
  *
- * - reset_cache {replica = "*", reset_running = false}: vLLM's; refused while blocks are in use.
+ * - reset_cache {replica = "*", reset_running = false}: vLLM's; refused by replicas with blocks in
+ *   use, which the answer lists with the reason; ERR_LIMIT when all of them refuse.
  *
  * - fault {replica = "*", fault, lasts}: grammar: faults.h. With `lasts` it ends by itself.
  *

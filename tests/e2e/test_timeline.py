@@ -128,6 +128,11 @@ def test_mistakes_are_named_before_anything_starts(work):
                 ("{ at = 1, action = 'pressure' }", "timeline[1]: say how much in one way"),
                 ("{ at = 'soon', action = 'add' }", "timeline[1]: at"),
                 ("{ at = '5s', action = 'add' }", "timeline[1]: at = 5 s is not before the load's end"),
+                ("{ at = 1, action = 'restart', replica = 'r1', down = '100s' }",
+                 "timeline[1]: restart at 1 s takes 100 s (down), and the load ends at 5 s: it would be cut off"),
+                ("{ at = 3, action = 'restart', replica = 'r1' }", "timeline[1]: restart at 3 s takes 2 s (down, by default)"),
+                ("{ at = 1, every = '1s', action = 'pressure', share = 0.1, lasts = '1500ms' }",
+                 "timeline[1]: pressure at 4 s takes 1.5 s (lasts)"),
                 ("{ action = 'add' }", "timeline[1]: at is missing"),
         ]:
             refused(work, plan(entry), "plan: ", *parts, command=command)
@@ -150,8 +155,34 @@ def test_what_the_load_did_not_reach_makes_the_run_not_valid(work):
     eq(records(r.summary), [(1, "timeline", "kill", "done"), (2, "timeline", "kill", "failed"),
                             (3, "timeline", "reset_cache", "not_begun")])
     check = next(c for c in r.summary["checks"] if c["name"] == "timeline")
-    eq((check["figure"], check["note"]), (2, "3 planned: 1 failed, 1 not begun"))
+    eq((check["figure"], check["note"]), (2, "3 planned: 1 failed, 1 not begun, 0 cut off"))
     assert "replica r0 is down already" in r.err and "not begun" in r.out, r.err + r.out
+
+
+def test_what_the_load_cut_off_makes_the_run_not_valid(work):
+    sleeps = plan("{ at = 1, run = function(fleet, vu) vu:sleep(100) end }", "duration = '2s'")
+    down = plan("{ at = '100ms', action = 'restart', replica = 'r1', down = '1h' }", "sessions = 12")
+    for name, script in (("sleeps", sleeps), ("down", down)):
+        r = work.perigee("dry", work.write(name + ".lua", HEAD + script), *LOOSE)
+        eq((r.status, [x["state"] for x in r.summary["timeline"]]), (98, ["cut_off"]), r.err)
+        check = next(c for c in r.summary["checks"] if c["name"] == "timeline")
+        eq((check["figure"], check["ok"], check["note"]), (1, False, "1 planned: 0 failed, 0 not begun, 1 cut off"))
+
+
+def test_a_cache_that_is_not_reset_is_not_done(work):
+    path = work.write("reset.lua", HEAD + """
+return perigee.plan { load = perigee.closed { users = 9, duration = "2s" }, session = function(vu)
+    local conv = chat.new(vu, {})
+    conv:user "Say much."
+    conv:try_send { max_tokens = 4000, extra = { ignore_eos = true } }
+  end,
+  timeline = { { at = "1s", action = "reset_cache" } } }""")
+    r = work.perigee("dry", path, *LOOSE, "--sim", "1")
+    eq((r.status, records(r.summary)), (98, [(1, "timeline", "reset_cache", "failed")]), r.err)
+    error = r.summary["timeline"][0]["error"]
+    assert error.startswith("no cache was reset: replica r0 has "), error
+    assert error.endswith(" in use; reset_running = true empties it all the same"), error
+    assert error in r.report(), r.report()
 
 
 def test_servers_of_ones_own(work):
@@ -173,6 +204,24 @@ def test_servers_of_ones_own(work):
         assert r.status in (0, 99), (r.status, r.err)
         eq(records(r.summary), [(1, "timeline", "restart", "done")])
         assert port["token"] not in json.dumps(r.run) + json.dumps(r.summary) + r.report(), "the secret is kept"
+        # The file's names are its own: r1 there is the simulated fleet's r0.
+        for mine, theirs in (("r1", "r0"), ("a", "b")):
+            swapped = f"{{ id = '{mine}', url = '{urls[0]}' }}, {{ id = '{theirs}', url = '{urls[1]}' }}"
+            other = work.write("swapped.lua", f"return {{ replicas = {{ {swapped} }}, {admin} }}")
+            by_name = HEAD + (f"return perigee.plan {{ load = perigee.closed {{ users = 2, duration = '1s' }}, session = session, "
+                              f"timeline = {{ {{ at = '200ms', action = 'restart', replica = '{mine}', down = '100ms' }} }}, "
+                              f"teardown = function(vu) print(pcall(vu.fleet.kill, vu.fleet, 'r9')) end }}")
+            before = {x["id"]: x["processes"] for x in sim.state()["replicas"]}
+            r = work.perigee("run", work.write("named.lua", by_name), "--quiet", "--fleet", other, *LOOSE)
+            assert r.status in (0, 99), (r.status, r.err)
+            eq(r.summary["timeline"][0]["answer"]["replicas"], [mine], "whom the answer names")
+            after = {x["id"]: x["processes"] for x in sim.state()["replicas"]}
+            eq({k: after[k] - before[k] for k in after}, {"r0": 1, "r1": 0}, "who was restarted")
+            assert f'no replica "r9"; there are {mine}, {theirs}' in r.err, r.err
+        stranger = work.write("stranger.lua", f"return {{ replicas = {{ {replicas}, {{ id = 'x', url = 'http://127.0.0.1:1' }} }}, {admin} }}")
+        r = work.perigee("run", path, "--no-preflight", "--model", "sim-model", "--fleet", stranger)
+        eq(r.status, 2, r.err)
+        assert "replica x: http://127.0.0.1:1 is none of the fleet whose admin port is" in r.err, r.err
         refused(work, plan("{ at = 1, action = 'kill', replica = 'r2' }"), "replica: there is no \"r2\" among the fleet's 2",
                 args=["--fleet", file])
         bad = work.write("bad_fleet.lua", f"return {{ replicas = {{ {replicas} }}, admin = {{ token = 'x' }} }}")

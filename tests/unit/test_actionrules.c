@@ -83,11 +83,30 @@ static void names_are_rules(void **state) {
   assert_null(names[ACTION_COUNT]);
 }
 
+static void check_takes(const char *json, double seconds) {
+  struct value v;
+  struct err err;
+  check_ok(json_parse(json, strlen(json), &v, &err), &err);
+  check_near(actionrules_takes(&v), seconds, 1e-9);
+  value_free(&v);
+}
+
+static void what_they_take(void **state) {
+  (void)state;
+  check_takes("{\"action\":\"restart\",\"replica\":\"r1\"}", 2);
+  check_takes("{\"action\":\"restart\",\"replica\":\"r1\",\"down\":\"500ms\"}", 0.5);
+  check_takes("{\"action\":\"add\",\"start\":3}", 3);
+  check_takes("{\"action\":\"fault\",\"fault\":\"empty\",\"lasts\":\"1m\"}", 60);
+  check_takes("{\"action\":\"drain\",\"replica\":\"r1\",\"timeout\":9}", 0);
+  check_takes("{\"action\":\"kill\",\"replica\":\"r1\"}", 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(good_ones),
       cmocka_unit_test(mistakes),
       cmocka_unit_test(names_are_rules),
+      cmocka_unit_test(what_they_take),
   };
   return cmocka_run_group_tests_name("actionrules", tests, NULL, NULL);
 }

@@ -310,6 +310,28 @@ static void test_mistakes(void **state) {
   value_free(&action);
 }
 
+/* r0 has a request under way: its blocks are in use. */
+static void test_reset_cache_that_is_refused(void **state) {
+  (void)state;
+  int fd = simtest_connect(sim.ports[0]);
+  simtest_send(fd, "POST", "/v1/completions", NULL, LONG);
+  simtest_wait_state(&sim, 0, "running", 1);
+  struct value v = act("reset_cache", "{\"replica\":\"r0\"}", 409);
+  const char *text = value_to_string(value_get(&v, "error"));
+  check_has(text, "no cache was reset: replica r0 has ");
+  check_has(text, " in use; reset_running = true empties it all the same");
+  value_free(&v);
+  v = act("reset_cache", "{}", 200);
+  assert_string_equal(value_to_string(value_at(value_get(&v, "reset"), 0)), "r1");
+  assert_int_equal(value_count(value_get(&v, "refused")), 1);
+  check_has(value_to_string(value_get(value_get(&v, "refused"), "r0")), " in use");
+  value_free(&v);
+  v = act("reset_cache", "{\"replica\":\"r0\",\"reset_running\":true}", 200);
+  assert_int_equal(value_count(value_get(&v, "refused")), 0);
+  value_free(&v);
+  close(fd);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_restart),
@@ -321,6 +343,7 @@ int main(void) {
       cmocka_unit_test(test_a_fault_for_a_time),
       cmocka_unit_test(test_event_shaping),
       cmocka_unit_test(test_mistakes),
+      cmocka_unit_test(test_reset_cache_that_is_refused),
   };
   return cmocka_run_group_tests_name("actions", tests, start, stop);
 }

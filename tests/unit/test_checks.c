@@ -69,7 +69,10 @@ static void a_timeline_is_to_be_done(void **state) {
   checks_run(t, &in, c);
   check_near(c[CHECK_TIMELINE].figure, 3, 0.0);
   assert_false(c[CHECK_TIMELINE].ok);
-  assert_string_equal(c[CHECK_TIMELINE].note, "5 planned: 1 failed, 2 not begun");
+  in.timeline_cut_off = 1;
+  checks_run(t, &in, c);
+  check_near(c[CHECK_TIMELINE].figure, 4, 0.0);
+  assert_string_equal(c[CHECK_TIMELINE].note, "5 planned: 1 failed, 2 not begun, 1 cut off");
   in.interrupted = true; /* which is said already */
   in.timeline_failed = 0;
   checks_run(t, &in, c);

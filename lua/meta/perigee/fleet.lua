@@ -4,7 +4,8 @@
 --- simulated.
 ---
 --- What is done to it needs the built-in fleet (`perigee run` without servers of your own, `perigee dry`), or a
---- `perigee sim` whose admin port the fleet file names: `admin = { url =, token = }`. `vu.fleet` has the same methods.
+--- `perigee sim` whose admin port the fleet file names: `admin = { url =, token = }`; replicas have that file's names,
+--- and are found by their URLs. `vu.fleet` has the same methods.
 --- They wait, so they are for setup, session, teardown and functions of a plan's `timeline`; each returns when the
 --- action has ended, what it lasts included, and raises when it is wrong or the replica is not in the state for it.
 --- Everything that was done is on the run's timeline (summary.json, report). Fields go in a table; the first of them
@@ -31,7 +32,8 @@ local fleet = {}
 ---@field url? string of a replica that was added
 ---@field blocks? table<string, integer> pressure: blocks that were taken, by replica
 ---@field evicted_blocks? table<string, integer> pressure: blocks that lost what they held, by replica
----@field reset? string[] reset_cache: replicas whose cache is empty; one with blocks in use refuses
+---@field reset? string[] reset_cache: replicas whose cache is empty now
+---@field refused? table<string, string> reset_cache: those that refused, with the reason, as in "12 blocks in use"
 
 --- Ends a replica's process, and starts it again after `down` with an empty cache. Requests that it has are cut off. One
 --- that was killed is started; one that was drained is in rotation again.
@@ -65,7 +67,8 @@ function fleet:drain(replica, fields) end
 ---@return perigee.ActionAnswer
 function fleet:pressure(share, fields) end
 
---- Empties the prefix cache, as vLLM does: refused by a replica with blocks in use, unless `reset_running`.
+--- Empties the prefix cache, as vLLM does: refused by a replica with blocks in use, unless `reset_running`. Raises when
+--- all of them refuse.
 ---@param replica? string|integer|{ replica?: string|integer, reset_running?: boolean }
 ---@param fields? { reset_running?: boolean }
 ---@return perigee.ActionAnswer
