@@ -313,6 +313,7 @@ static void test_mistakes(void **state) {
 /* r0 has a request under way: its blocks are in use. */
 static void test_reset_cache_that_is_refused(void **state) {
   (void)state;
+  do_act("restart", "{\"replica\":\"r0\",\"down\":0,\"wait\":true}"); /* no pressure is left */
   int fd = simtest_connect(sim.ports[0]);
   simtest_send(fd, "POST", "/v1/completions", NULL, LONG);
   simtest_wait_state(&sim, 0, "running", 1);
