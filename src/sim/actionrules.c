@@ -5,7 +5,6 @@
 
 #include "sim/actionfields.h"
 #include "sim/actions.h"
-#include "sim/faults.h"
 
 static const struct actionrules rules[] = {
     {ACTION_ADD, "add", ACTION_FOR_NONE, {"start"}},
@@ -73,12 +72,17 @@ static int check_times(const struct value *body, struct err *err) {
   return rc;
 }
 
-static int check_fault(const struct value *body, struct err *err) {
-  struct fault fault;
+int actionrules_fault(const struct value *body, struct fault *out, struct err *err) {
   const char *spec = value_to_string(value_get(body, "fault"));
   if (!spec)
     return err_set(err, ERR_INVALID, "fault: a string such as \"empty p=0.3\" is required");
-  return faults_parse(spec, &fault, err);
+  size_t len = strcspn(spec, ": ="); /* as --fault takes it */
+  if (len && spec[len] == ':')
+    return err_set(err, ERR_INVALID,
+                   "fault: the replica is a field of its own: fault = \"%.80s\", replica = "
+                   "\"%.*s\"",
+                   spec + len + 1, (int)(len < 60 ? len : 60), spec);
+  return faults_parse(spec, out, err);
 }
 
 static int check_own(const struct value *body, enum actionrules_id id, struct err *err) {
@@ -88,6 +92,7 @@ static int check_own(const struct value *body, enum actionrules_id id, struct er
   uint32_t blocks;
   int word, rc;
   bool yes;
+  struct fault fault;
   switch (id) {
   case ACTION_DELAY_EVENTS:
     rc = actionfields_seconds(body, "delay", &x, err);
@@ -102,7 +107,7 @@ static int check_own(const struct value *body, enum actionrules_id id, struct er
     rc = actionfields_ratio(body, "p", &x, err);
     return rc ? rc : actionfields_count(body, "count", 1, &n, err);
   case ACTION_FAULT:
-    return check_fault(body, err);
+    return actionrules_fault(body, &fault, err);
   case ACTION_PRESSURE:
     return actionfields_blocks(body, UINT32_MAX, 1, &blocks, err);
   case ACTION_RESET_CACHE:

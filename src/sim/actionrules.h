@@ -7,6 +7,7 @@
 #define SIM_ACTIONRULES_H
 
 #include "base/err.h"
+#include "sim/faults.h"
 #include "text/value.h"
 
 /* In the order of the names. */
@@ -44,6 +45,9 @@ const struct actionrules *actionrules_find(const struct value *body, struct err 
  * would do. How many blocks and which replicas there are is not known here. */
 NODISCARD int actionrules_check(const struct value *body, struct err *err);
 
+/* The field `fault` of an action. ERR_INVALID; one that begins with a replica ("r1:429") is told
+ * where that goes. */
+NODISCARD int actionrules_fault(const struct value *body, struct fault *out, struct err *err);
 /* How many seconds an action that was checked takes at the least: what it lasts, or until the
  * replica is up again. 0: an instant, or as long as a drain takes. */
 double actionrules_takes(const struct value *body);

@@ -19,6 +19,7 @@ struct part {
   struct simhost *host;
   void (*end)(struct part *part); /* what happens then; the part is over afterwards */
   uint64_t serial;                /* fault, pressure, events: what is to end */
+  uint64_t due_ns;                /* 0: not known, a drain without a timeout */
   uint64_t idle_ns, deadline_ns;  /* drain: idle since (0: not), 0 = no deadline */
   bool keep;                      /* drain */
   struct part *next;
@@ -26,6 +27,7 @@ struct part {
 
 struct act {
   uint64_t id;
+  const char *name;
   struct simactions *all;
   struct part *parts; /* that are not over */
   struct act *next;
@@ -101,7 +103,8 @@ static struct part *add_part(struct doing *d, struct simhost *h, uint64_t after_
   part->next = d->act->parts;
   d->act->parts = part;
   loop_timer_init(&part->timer, on_part_due);
-  loop_timer_set(d->fleet->loop, &part->timer, loop_now(d->fleet->loop) + after_ns);
+  part->due_ns = loop_now(d->fleet->loop) + after_ns;
+  loop_timer_set(d->fleet->loop, &part->timer, part->due_ns);
   return part;
 }
 
@@ -116,15 +119,24 @@ static void begin_process(struct part *part) {
 
 static void on_drain_look(struct part *part);
 static void release_pressure(struct part *part);
+static void end_fault(struct part *part);
 
-/* What was to happen to this replica's process later is void. */
-static void drop_parts_of(struct simactions *all, const struct simhost *h) {
+static bool is_of_process(const struct part *p) {
+  return p->end == begin_process || p->end == on_drain_look || p->end == release_pressure;
+}
+
+static bool is_of_fault(const struct part *p) {
+  return p->end == end_fault;
+}
+
+/* What was to happen to this replica later, of one kind, is void. */
+static void drop_parts(struct simactions *all, const struct simhost *h,
+                       bool (*which)(const struct part *part)) {
   for (struct act *act = all->acts; act;) {
     struct act *next = act->next;
     for (struct part *part = act->parts; part;) {
       struct part *following = part->next;
-      if (part->host == h && (part->end == begin_process || part->end == on_drain_look ||
-                              part->end == release_pressure)) {
+      if (part->host == h && which(part)) {
         bool last = act->parts == part && !following;
         end_part(part); /* with the last part the act is gone */
         if (last)
@@ -144,7 +156,7 @@ static int do_restart(struct doing *d, struct err *err) {
       rc = err_set(err, ERR_LIMIT, "replica %s is starting already", d->hosts[i]->id);
   for (size_t i = 0; i < d->n && !rc; i++) {
     struct simhost *h = d->hosts[i];
-    drop_parts_of(d->act->all, h);
+    drop_parts(d->act->all, h, is_of_process);
     if (h->life == SIMHOST_DOWN)
       simhost_set_life(h, SIMHOST_STARTING);
     else
@@ -159,7 +171,7 @@ static int do_kill(struct doing *d, struct err *err) {
     if (d->hosts[i]->life == SIMHOST_DOWN)
       return err_set(err, ERR_LIMIT, "replica %s is down already", d->hosts[i]->id);
   for (size_t i = 0; i < d->n; i++) {
-    drop_parts_of(d->act->all, d->hosts[i]);
+    drop_parts(d->act->all, d->hosts[i], is_of_process);
     simhost_end(d->hosts[i], SIMHOST_DOWN);
   }
   return 0;
@@ -203,7 +215,7 @@ static void on_drain_look(struct part *part) {
     return;
   }
   simhost_end(h, SIMHOST_DOWN);
-  drop_parts_of(part->act->all, h); /* this one too */
+  drop_parts(part->act->all, h, is_of_process); /* this one too */
 }
 
 static int do_drain(struct doing *d, struct err *err) {
@@ -223,6 +235,7 @@ static int do_drain(struct doing *d, struct err *err) {
     part->keep = after == 1;
     if (timeout_s > 0)
       part->deadline_ns = loop_now(d->fleet->loop) + (uint64_t)(timeout_s * 1e9);
+    part->due_ns = part->deadline_ns;
   }
   return rc;
 }
@@ -235,6 +248,10 @@ static void release_pressure(struct part *part) {
   end_part(part);
 }
 
+static bool has_cache(const struct simhost *h) {
+  return h->life == SIMHOST_UP || h->life == SIMHOST_DRAINING;
+}
+
 static int do_pressure(struct doing *d, struct err *err) {
   const struct engine_config *config = &d->fleet->config.engine;
   double lasts_s = 0;
@@ -244,21 +261,30 @@ static int do_pressure(struct doing *d, struct err *err) {
     rc = actionfields_seconds(d->body, "lasts", &lasts_s, err);
   if (rc)
     return rc;
-  struct value *taken = value_set(d->answer, "blocks", value_object());
-  struct value *evicted = value_set(d->answer, "evicted_blocks", value_object());
+  struct value taken = value_object(), evicted = value_object(), refused = value_object();
   for (size_t i = 0; i < d->n; i++) {
     struct simhost *h = d->hosts[i];
+    if (!has_cache(h)) {
+      value_set(&refused, h->id, value_cstring(simhost_life_name(h->life)));
+      continue;
+    }
     struct engine_totals before, after;
     uint64_t hold = 0;
     engine_get_totals(replica_engine(h->replica), &before);
     uint32_t n = replica_fill(h->replica, blocks, loop_now(h->loop), lasts_s > 0 ? &hold : NULL);
     engine_get_totals(replica_engine(h->replica), &after);
-    value_set(taken, h->id, value_int(n));
-    value_set(evicted, h->id, value_int((int64_t)(after.removed - before.removed)));
+    value_set(&taken, h->id, value_int(n));
+    value_set(&evicted, h->id, value_int((int64_t)(after.removed - before.removed)));
     if (hold)
       add_part(d, h, (uint64_t)(lasts_s * 1e9), release_pressure)->serial = hold;
   }
-  return 0;
+  if (!value_count(&taken))
+    rc = err_set(err, ERR_LIMIT, "replica %s is %s: it has no cache to fill%s", d->hosts[0]->id,
+                 simhost_life_name(d->hosts[0]->life), d->n > 1 ? ", and the others neither" : "");
+  value_set(d->answer, "blocks", taken);
+  value_set(d->answer, "evicted_blocks", evicted);
+  value_set(d->answer, "refused", refused);
+  return rc;
 }
 
 static int do_reset_cache(struct doing *d, struct err *err) {
@@ -300,12 +326,9 @@ static void end_fault(struct part *part) {
 }
 
 static int do_fault(struct doing *d, struct err *err) {
-  const char *spec = value_to_string(value_get(d->body, "fault"));
   double lasts_s = 0;
   struct fault fault;
-  if (!spec)
-    return err_set(err, ERR_INVALID, "fault: a string such as \"empty p=0.3\" is required");
-  int rc = faults_parse(spec, &fault, err);
+  int rc = actionrules_fault(d->body, &fault, err);
   if (!rc)
     rc = actionfields_seconds(d->body, "lasts", &lasts_s, err);
   for (size_t i = 0; i < d->n && !rc; i++) {
@@ -320,7 +343,17 @@ static int do_clear_faults(struct doing *d, struct err *err) {
   int rc = 0;
   for (size_t i = 0; i < d->n && !rc; i++)
     rc = simhost_clear_faults(d->hosts[i], err);
+  for (size_t i = 0; i < d->n && !rc; i++)
+    drop_parts(d->act->all, d->hosts[i], is_of_fault);
   return rc;
+}
+
+static int need_events(const struct doing *d, struct err *err) {
+  if (d->fleet->hub)
+    return 0;
+  return err_set(err, ERR_LIMIT,
+                 "the fleet publishes no KV events: start it with --sim-set kv_events=on (perigee "
+                 "sim: --set kv_events=on)");
 }
 
 static void end_delay(struct part *part) {
@@ -337,6 +370,8 @@ static int do_delay_events(struct doing *d, struct err *err) {
     rc = err_set(err, ERR_INVALID, "delay: a time such as \"500ms\" is required");
   if (!rc)
     rc = actionfields_seconds(d->body, "lasts", &lasts_s, err);
+  if (!rc)
+    rc = need_events(d, err);
   uint64_t serial = ++d->act->all->last_serial;
   for (size_t i = 0; i < d->n && !rc; i++) {
     d->hosts[i]->shaping.delay_ns = (uint64_t)(delay_s * 1e9);
@@ -367,6 +402,8 @@ static int do_drop_events(struct doing *d, struct err *err) {
     rc = actionfields_count(d->body, "count", 1, &count, err);
   if (!rc)
     rc = actionfields_seconds(d->body, "lasts", &lasts_s, err);
+  if (!rc)
+    rc = need_events(d, err);
   uint64_t serial = ++d->act->all->last_serial;
   for (size_t i = 0; i < d->n && !rc; i++) {
     struct eventshaping *s = &d->hosts[i]->shaping;
@@ -429,7 +466,7 @@ int simfleet_act(struct simfleet *fleet, const struct value *action, struct valu
   if (!k)
     return ERR_INVALID;
   struct act *act = MEM_NEW(struct act);
-  *act = (struct act){.id = ++all->last_id, .all = all, .next = all->acts};
+  *act = (struct act){.id = ++all->last_id, .name = k->name, .all = all, .next = all->acts};
   all->acts = act;
   struct doing d = {.fleet = fleet, .body = action, .act = act, .answer = answer};
   int rc = find_hosts(&d, k, err);
@@ -449,6 +486,20 @@ int simfleet_act(struct simfleet *fleet, const struct value *action, struct valu
     value_free(answer);
   mem_free((void *)d.hosts);
   return rc;
+}
+
+struct value simactions_under_way(const struct simfleet *fleet, const struct simhost *host) {
+  struct value list = value_array();
+  for (const struct act *act = fleet->actions->acts; act; act = act->next)
+    for (const struct part *part = act->parts; part; part = part->next) {
+      if (part->host != host)
+        continue;
+      struct value *v = value_push(&list, value_object());
+      value_set(v, "action", value_cstring(act->name));
+      value_set(v, "id", value_int((int64_t)act->id));
+      value_set(v, "until_ns", part->due_ns ? value_int((int64_t)part->due_ns) : value_null());
+    }
+  return list;
 }
 
 /* ---- waiting ---- */

@@ -19,7 +19,8 @@
  *
  * - pressure {replica = "*", share | blocks | tokens, lasts}: engine_fill: content of others evicts
  *   what was used longest ago. With `lasts` the blocks stay in use for so long. A share is of all
- *   blocks; no more than the free ones are taken.
+ *   blocks; no more than the free ones are taken. A replica that is down or starting has none: the
+ *   answer lists it under `refused`; ERR_LIMIT when all are.
  *
  * - reset_cache {replica = "*", reset_running = false}: vLLM's; refused by replicas with blocks in
  *   use, which the answer lists with the reason; ERR_LIMIT when all of them refuse.
@@ -30,7 +31,8 @@
  *
  * - delay_events {replica = "*", delay, lasts}: eventshaping.h; a delay of 0 ends it.
  *
- * - drop_events {replica = "*", p = 1 | count, lasts}: the same; p = 0 ends it.
+ * - drop_events {replica = "*", p = 1 | count, lasts}: the same; p = 0 ends it. Both need a fleet
+ *   that publishes events.
  *
  * Everything belongs to the fleet's loop and its thread. */
 #ifndef SIM_ACTIONS_H
@@ -40,6 +42,7 @@
 #include "text/value.h"
 
 struct simfleet;
+struct simhost;
 struct simactions;
 
 #define ACTIONS_DOWN_S 2.0                      /* of a restart that does not say */
@@ -52,6 +55,10 @@ struct simactions;
  * done. */
 NODISCARD int simfleet_act(struct simfleet *fleet, const struct value *action, struct value *answer,
                            struct err *err);
+
+/* What goes on at a replica, newest first: [{action, id, until_ns}], on the loop's clock; null: as
+ * long as it takes. The caller frees. */
+struct value simactions_under_way(const struct simfleet *fleet, const struct simhost *host);
 
 /* Waits for an action's end: `fn` is called once, on the loop, unless it is cancelled before. The
  * caller's memory. */

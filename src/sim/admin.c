@@ -87,7 +87,7 @@ static struct value describe_events(const struct kvevents *k) {
   return v;
 }
 
-static struct value describe_host(struct simhost *h) {
+static struct value describe_host(const struct simfleet *f, struct simhost *h) {
   struct value v = value_object();
   struct engine *e = replica_engine(h->replica);
   struct engine_totals t;
@@ -96,6 +96,7 @@ static struct value describe_host(struct simhost *h) {
   value_set(&v, "url", value_cstring(h->url));
   value_set(&v, "state", value_cstring(simhost_life_name(h->life)));
   value_set(&v, "since_ns", value_int((int64_t)h->life_ns));
+  value_set(&v, "under_way", simactions_under_way(f, h));
   value_set(&v, "processes", value_int((int64_t)h->processes));
   value_set(&v, "event_delay_ns", value_int((int64_t)h->shaping.delay_ns));
   value_set(&v, "event_drop_p", value_double(h->shaping.drop_p));
@@ -137,7 +138,7 @@ static void get_state(struct admin *a, struct httpd_request *req, const struct v
   struct value v = simfleet_describe(f);
   struct value *replicas = value_set(&v, "replicas", value_array());
   for (size_t i = 0; i < f->n_hosts; i++)
-    value_push(replicas, describe_host(f->hosts[i]));
+    value_push(replicas, describe_host(f, f->hosts[i]));
   value_set(&v, "admin", value_null());
   value_set(&v, "seed", value_int((int64_t)f->seed));
   value_set(&v, "now_ns", value_int((int64_t)loop_now(f->loop)));
@@ -326,6 +327,24 @@ static const char *action_of(const char *path) {
   return NULL;
 }
 
+/* `method`: what the path takes; NULL: there is no such path. */
+static void refuse(struct httpd_request *req, const char *method) {
+  const char *const *names = actionrules_names();
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  if (method)
+    buf_printf(&text, "%.80s takes %s, not %.20s, as in curl%s URL%.80s", httpd_path(req), method,
+               httpd_method(req), strcmp(method, "POST") == 0 ? " -X POST" : "", httpd_path(req));
+  else
+    buf_puts(&text, "no such path; there are");
+  for (size_t i = 0; !method && i < ARRAY_LEN(routes); i++)
+    buf_printf(&text, "%s %s %s", i ? "," : "", routes[i].method, routes[i].path);
+  for (size_t i = 0; !method && names[i]; i++)
+    buf_printf(&text, "%s%s", i ? ", " : ", and with POST /admin/: ", names[i]);
+  send_error(req, method ? 405 : 404, text.data);
+  buf_free(&text);
+}
+
 static void on_request(void *user, struct httpd_request *req) {
   struct admin *a = user;
   if (!host_is_ours(a, httpd_header(req, "Host"))) {
@@ -336,11 +355,11 @@ static void on_request(void *user, struct httpd_request *req) {
     send_error(req, 401, "Authorization: Bearer TOKEN is required; the fleet announces the token");
     return;
   }
-  bool known = false;
+  const char *method = NULL;
   for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
     if (strcmp(routes[i].path, httpd_path(req)) != 0)
       continue;
-    known = true;
+    method = routes[i].method;
     if (strcmp(routes[i].method, httpd_method(req)) == 0) {
       run_route(a, req, &routes[i], NULL);
       return;
@@ -351,8 +370,7 @@ static void on_request(void *user, struct httpd_request *req) {
     run_route(a, req, NULL, action);
     return;
   }
-  known = known || action;
-  send_error(req, known ? 405 : 404, known ? "wrong method for this path" : "no such path");
+  refuse(req, action ? "POST" : method);
 }
 
 static int make_token(char *out, struct err *err) {

@@ -55,6 +55,8 @@ static void mistakes(void **state) {
   check_one("{\"action\":\"fault\"}", "fault: a string such as \"empty p=0.3\" is required");
   check_one("{\"action\":\"drain\",\"replica\":\"r0\",\"after\":\"up\"}",
             "after should be \"down\" or \"keep\"");
+  check_one("{\"action\":\"fault\",\"fault\":\"r1:429 p=0.5\"}",
+            "fault: the replica is a field of its own: fault = \"429 p=0.5\", replica = \"r1\"");
   check_one("{\"action\":\"delay_events\"}", "delay: a time such as \"500ms\" is required");
   check_one("{\"action\":\"drop_events\",\"count\":3,\"p\":1}", "p and count: give one of them");
   check_one("{\"action\":\"drop_events\",\"p\":2}",

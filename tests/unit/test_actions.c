@@ -13,7 +13,7 @@ static char truth[] = "/tmp/perigee-actions-XXXXXX";
 /* Two replicas of 500 blocks of 16; a step takes a millisecond and more. */
 static int start(void **state) {
   (void)state;
-  static const char *const sets[] = {"kv_blocks=500", "max_model_len=8000", NULL};
+  static const char *const sets[] = {"kv_blocks=500", "max_model_len=8000", "kv_events=on", NULL};
   int fd = mkstemp(truth);
   assert_true(fd >= 0);
   close(fd);
@@ -283,6 +283,33 @@ static void test_event_shaping(void **state) {
   assert_int_equal(simtest_state(&sim, 1, "event_drop_count"), 0);
 }
 
+/* Of one that is down, and when what goes on ends. */
+static void test_what_a_replica_is_at(void **state) {
+  (void)state;
+  do_act("restart", "{\"replica\":\"r0\",\"down\":\"100s\"}");
+  struct value v = simtest_admin(&sim, "GET", "/admin/state", NULL, 200);
+  const struct value *list = value_get(value_at(value_get(&v, "replicas"), 0), "under_way");
+  assert_int_equal(value_count(list), 1);
+  assert_string_equal(value_to_string(value_get(value_at(list, 0), "action")), "restart");
+  int64_t left = simtest_int(value_at(list, 0), "until_ns") - simtest_int(&v, "now_ns");
+  assert_true(left > 50000000000 && left <= 100000000000);
+  value_free(&v);
+  check_error("pressure", "{\"replica\":\"r0\",\"blocks\":5}", 409,
+              "replica r0 is starting: it has no cache to fill");
+  v = act("pressure", "{\"blocks\":5}", 200);
+  assert_null(value_get(value_get(&v, "blocks"), "r0"));
+  assert_int_equal(simtest_int(value_get(&v, "blocks"), "r1"), 5);
+  assert_string_equal(value_to_string(value_get(value_get(&v, "refused"), "r0")), "starting");
+  value_free(&v);
+  do_act("kill", "{\"replica\":\"r0\"}");
+  check_error("pressure", "{\"replica\":\"r0\",\"blocks\":5}", 409,
+              "replica r0 is down: it has no cache to fill");
+  do_act("restart", "{\"replica\":\"r0\",\"down\":0,\"wait\":true}");
+  v = simtest_admin(&sim, "GET", "/admin/state", NULL, 200);
+  assert_int_equal(value_count(value_get(value_at(value_get(&v, "replicas"), 0), "under_way")), 0);
+  value_free(&v);
+}
+
 static void test_mistakes(void **state) {
   (void)state;
   check_error("restart", "{}", 400, "replica: say which, as in \"r0\", or \"*\" for all");
@@ -299,6 +326,8 @@ static void test_mistakes(void **state) {
               "share should be a share from 0 to 1, as in \"30%\" or 0.3");
   check_error("drain", "{\"replica\":\"r0\",\"after\":\"lunch\"}", 400,
               "after should be \"down\" or \"keep\"");
+  check_error("fault", "{\"fault\":\"r1:429 p=0.5\"}", 400,
+              "fault: the replica is a field of its own: fault = \"429 p=0.5\", replica = \"r1\"");
   check_error("delay_events", "{}", 400, "delay: a time such as \"500ms\" is required");
   check_error("drop_events", "{\"p\":1,\"count\":1}", 400, "p and count: give one of them");
   check_error("reset_cache", "{\"reset_running\":1}", 400, "reset_running should be true or false");
@@ -343,6 +372,7 @@ int main(void) {
       cmocka_unit_test(test_pressure),
       cmocka_unit_test(test_a_fault_for_a_time),
       cmocka_unit_test(test_event_shaping),
+      cmocka_unit_test(test_what_a_replica_is_at),
       cmocka_unit_test(test_mistakes),
       cmocka_unit_test(test_reset_cache_that_is_refused),
   };

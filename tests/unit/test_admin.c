@@ -93,8 +93,17 @@ static void test_bad_requests(void **state) {
               "replica should be a string such as \"r0\", or \"*\"");
   check_error("/admin/fault", "[]", 400, "body should be a JSON object");
   check_error("/admin/peek", "{}", 400, "tokens (a list of ids) or prompt (a string) is required");
-  check_error("/admin/nothing", "{}", 404, "no such path");
-  check_error("/admin/state", "{}", 405, "wrong method for this path");
+  check_error(
+      "/admin/nothing", "{}", 404,
+      "no such path; there are GET /admin/state, POST /admin/peek, and with POST /admin/: add, "
+      "clear_faults, delay_events, drain, drop_events, fault, kill, pressure, reset_cache, "
+      "restart");
+  check_error("/admin/state", "{}", 405,
+              "/admin/state takes GET, not POST, as in curl URL/admin/state");
+  struct value v = simtest_admin(&sim, "GET", "/admin/add", NULL, 405);
+  assert_string_equal(value_to_string(value_get(&v, "error")),
+                      "/admin/add takes POST, not GET, as in curl -X POST URL/admin/add");
+  value_free(&v);
 }
 
 static int status_of(size_t i) {

@@ -83,7 +83,14 @@ static void refusals_say_why(void **state) {
   value_free(&call.answer);
   check_refused("{\"action\":\"kill\",\"replica\":\"r1\"}", ERR_LIMIT,
                 "replica r1 is down already");
-  check_refused("{\"action\":\"levitate\"}", ERR_NOT_FOUND, "no such path");
+  check_refused(
+      "{\"action\":\"levitate\"}", ERR_NOT_FOUND,
+      "no such path; there are GET /admin/state, POST /admin/peek, and with POST "
+      "/admin/: add, clear_faults, delay_events, drain, drop_events, fault, kill, pressure, "
+      "reset_cache, restart");
+  check_refused("{\"action\":\"drop_events\"}", ERR_LIMIT,
+                "the fleet publishes no KV events: start it with --sim-set kv_events=on (perigee "
+                "sim: --set kv_events=on)");
 }
 
 static void a_wrong_secret_is_refused(void **state) {

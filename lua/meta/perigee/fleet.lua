@@ -33,7 +33,7 @@ local fleet = {}
 ---@field blocks? table<string, integer> pressure: blocks that were taken, by replica
 ---@field evicted_blocks? table<string, integer> pressure: blocks that lost what they held, by replica
 ---@field reset? string[] reset_cache: replicas whose cache is empty now
----@field refused? table<string, string> reset_cache: those that refused, with the reason, as in "12 blocks in use"
+---@field refused? table<string, string> reset_cache, pressure: those that refused, with the reason, as in "12 blocks in use", "down"
 
 --- Ends a replica's process, and starts it again after `down` with an empty cache. Requests that it has are cut off. One
 --- that was killed is started; one that was drained is in rotation again.
@@ -61,7 +61,7 @@ function fleet:add(start) end
 function fleet:drain(replica, fields) end
 
 --- Fills blocks of the cache with content of others, which evicts what was used longest ago. With `lasts` they stay in
---- use for so long. Say how much in one way: share, blocks or tokens.
+--- use for so long. Say how much in one way: share, blocks or tokens. A replica that is down has no cache.
 ---@param share number|string|{ share?: number|string, blocks?: integer, tokens?: integer, lasts?: perigee.Quantity, replica?: string|integer }
 ---@param fields? { lasts?: perigee.Quantity, replica?: string|integer }
 ---@return perigee.ActionAnswer
@@ -85,13 +85,13 @@ function fleet:fault(fault, fields) end
 ---@return perigee.ActionAnswer
 function fleet:clear_faults(replica) end
 
---- KV events leave so much later; 0 ends it.
+--- KV events leave so much later; 0 ends it. The fleet must publish them: `--sim-set kv_events=on`.
 ---@param delay perigee.Quantity|{ delay: perigee.Quantity, lasts?: perigee.Quantity, replica?: string|integer }
 ---@param fields? { lasts?: perigee.Quantity, replica?: string|integer }
 ---@return perigee.ActionAnswer
 function fleet:delay_events(delay, fields) end
 
---- KV events are lost: each with probability `p` (default 1; 0 ends it), or the next `count`.
+--- KV events, which the fleet must publish (`--sim-set kv_events=on`), are lost: each with probability `p` (default 1; 0 ends it), or the next `count`.
 ---@param p? number|string|{ p?: number|string, count?: integer, lasts?: perigee.Quantity, replica?: string|integer }
 ---@param fields? { lasts?: perigee.Quantity, replica?: string|integer }
 ---@return perigee.ActionAnswer
