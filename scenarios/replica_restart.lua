@@ -60,7 +60,7 @@ end
 local function split(span)
   local one = span.replicas.r1
   local prompt, cached = span.prompt_tokens - one.prompt_tokens, span.cached_tokens - one.cached_tokens
-  return one, { failed = span.failed - one.failed, cached_ratio = cached / prompt }
+  return one, { failed = span.failed - one.failed, cached_share = cached / prompt }
 end
 
 local function costs(results)
@@ -68,19 +68,19 @@ local function costs(results)
   local before, others_before = split(done.before)
   local during, others_during = split(done.during)
   local after, others_after = split(done.after)
-  if after.cached_ratio == nil then
+  if after.cached_share == nil then
     return false, ("r1 answered nothing behind it: %d requests failed there, %d of others"):format(
       during.failed + after.failed, others_during.failed + others_after.failed)
   end
-  local lost = before.cached_ratio - after.cached_ratio
-  local other = math.abs(others_before.cached_ratio - others_after.cached_ratio)
+  local lost = before.cached_share - after.cached_share
+  local other = math.abs(others_before.cached_share - others_after.cached_share)
   local text = "r1: %d failed in %.1f s, cached %.1f %% before, %.1f %% after: %.0f tokens computed again; "
     .. "ttft %.0f → %.0f ms. Others: %d failed, cached %.1f → %.1f %%"
   local fits = lost >= 0.05 and other < 0.05 and during.failed > 0 and before.failed == 0
     and others_before.failed + others_during.failed + others_after.failed == 0
-  return fits, text:format(during.failed, done.during.seconds, 100 * before.cached_ratio,
-    100 * after.cached_ratio, lost * after.prompt_tokens, 1e3 * before.ttft.mean, 1e3 * after.ttft.mean,
-    others_during.failed, 100 * others_before.cached_ratio, 100 * others_after.cached_ratio)
+  return fits, text:format(during.failed, done.during.seconds, 100 * before.cached_share,
+    100 * after.cached_share, lost * after.prompt_tokens, 1e3 * before.ttft.mean, 1e3 * after.ttft.mean,
+    others_during.failed, 100 * others_before.cached_share, 100 * others_after.cached_share)
 end
 
 return perigee.plan {

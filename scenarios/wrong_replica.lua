@@ -25,9 +25,11 @@
 --   perigee dry wrong_replica --sim 8             one in eight
 --   perigee dry wrong_replica --set users=1       nobody else asks: with round_robin never the right one
 --
--- The last expectation: sticky is always warm, random in a share 1/R, give or take three deviations of
--- chance, and spread in no larger one (where fewer than R others ask in between, the next replica in turn is
--- seldom the same again); and cold is at least twice as long as warm.
+-- The last expectation: sticky is always warm; random in a share 1/R, give or take three deviations of chance
+-- (where a request goes follows from its session's number, not from the seed: the same in every run); and
+-- spread not in a share more than six above 1/R. Of spread chance decides anew in every run: how many others
+-- asked in between, and on sockets that hangs on fractions of a millisecond. Where fewer than R ask in between,
+-- it is seldom warm at all. And cold is at least twice as long as warm.
 local perigee = require "perigee"
 local chat = require "perigee.chat"
 local gen = require "perigee.gen"
@@ -76,9 +78,9 @@ local function as_replicas_say(results)
   end
   local one = 1 / #results.replicas
   local off = 3 * math.sqrt(one * (1 - one) / sessions)
-  local fits = share.sticky == 1 and math.abs(share.random - one) <= off and share.spread <= one + off
+  local fits = share.sticky == 1 and math.abs(share.random - one) <= off and share.spread <= one + 2 * off
   local apart = one == 1 or metrics.ttft_cold.mean >= 2 * metrics.ttft_warm.mean
-  local text = "warm: sticky %.1f %%, spread %.1f %%, random %.1f %%; 1/R is %.1f ± %.1f %%"
+  local text = "warm: sticky %.1f %%, spread %.1f %%, random %.1f %%; 1/R is %.1f ± %.1f points"
   return fits and apart, text:format(100 * share.sticky, 100 * share.spread, 100 * share.random, 100 * one,
     100 * off)
 end

@@ -108,7 +108,7 @@ function servers.replicas(summary)
   return {
     title = "Replicas",
     head = { "replica", "requests", "share", "sessions", "failed", "n ttft", "ttft p50", "e2e mean",
-      "e2e p95", "cached_ratio", "output tokens" },
+      "e2e p95", "cached_ratio mean", "output tokens" },
     align = "lrrrrrrrrrr",
     optional = { 6, 11, 4, 9, 8 },
     rows = rows,

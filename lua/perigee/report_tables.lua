@@ -149,7 +149,7 @@ function tables.cached_note(summary)
     object(at(summary, "metrics", "cached_tokens"))
   local sum = (num(prompts.n) or 0) * (num(prompts.mean) or 0)
   if sum > 0 and tokens.n == prompts.n and num(tokens.mean) then
-    parts[#parts + 1] = ("they are %s of all prompt tokens"):format(
+    parts[#parts + 1] = ("the cached share is %s of all prompt tokens"):format(
       quantity(num(tokens.n) * num(tokens.mean) / sum, "ratio"))
   end
   return ("cached_tokens: %s."):format(table.concat(parts, "; "))
@@ -275,7 +275,7 @@ local function turns(summary)
   return {
     title = "By turn: ttft and cached_ratio",
     head = { "turn", "requests", "failed", "incompl.", "n ttft", "mean", "p50", "p95", "n cached",
-      "cached_ratio" },
+      "cached_ratio mean" },
     align = "lrrrrrrrrr",
     optional = { 9, 4, 5, 3 },
     rows = rows,
@@ -326,7 +326,7 @@ local function tags(summary)
   return {
     title = "By tag",
     head = { "tag", "value", "requests", "failed", "incompl.", "n ttft", "ttft p50", "ttft p95", "e2e p50",
-      "cached_ratio" },
+      "cached_ratio mean" },
     align = "llrrrrrrrr",
     optional = { 9, 8 },
     rows = rows,

@@ -38,7 +38,7 @@ local function span_row(head, span)
     { failed > 0 and count(failed) or "", mark = failed > 0 and "bad" or nil }, time(ttft.p50),
     time(ttft.p99), time(ttft.mean), time(itl.p50),
     num(span.output_tokens_rate) and figure(span.output_tokens_rate) or "",
-    num(span.cached_ratio) and quantity(span.cached_ratio, "ratio") or { "—", mark = "dim" } }
+    num(span.cached_share) and quantity(span.cached_share, "ratio") or { "—", mark = "dim" } }
 end
 
 local function add_spans(rows, record)
@@ -95,7 +95,7 @@ function timeline.section(summary)
   return {
     title = "What was done to the fleet",
     head = { "at", "what", "for", "requests", "failed", "ttft p50, ms", "p99", "mean", "itl p50, ms",
-      "tokens/s", "cached" },
+      "tokens/s", "cached share" },
     align = "rlrrrrrrrrr",
     flexible = 2,
     optional = { 9, 7, 10 },

@@ -80,7 +80,7 @@ const struct options_command dry_command = {
         "the time that sockets and the client itself take.\n"
         "\n"
         "It prints the report of the run and then: sessions, requests, tokens, the best possible\n"
-        "cached ratio (of the prompts' tokens, those in leading blocks that were sent or received\n"
+        "cached share (of all prompts' tokens, those in leading blocks that were sent or received\n"
         "before by anybody) beside the one that was reached, and how fast the time went.\n"
         "\n"
         "The folder has the files of a run (samples.jsonl, summary.json, run.json, report.md).\n"
@@ -197,8 +197,8 @@ void dry_set_summary(const struct runjob *job, struct value *summary) {
   value_set(v, "requests", value_int((int64_t)t->requests));
   value_set(v, "prompt_tokens", value_int((int64_t)t->prompt_tokens));
   value_set(v, "possible_tokens", value_int((int64_t)t->possible_tokens));
-  value_set(v, "best_cached_ratio", number(ratio(t->possible_tokens, t->prompt_tokens)));
-  value_set(v, "cached_ratio",
+  value_set(v, "best_cached_share", number(ratio(t->possible_tokens, t->prompt_tokens)));
+  value_set(v, "cached_share",
             number(total(summary, "cached_tokens") / total(summary, "prompt_tokens")));
   value_set(v, "different_blocks", value_int((int64_t)t->blocks));
   value_set(v, "virtual_s", value_double(virtual_s));
@@ -215,13 +215,14 @@ void dry_print(const struct value *summary) {
   if (isfinite(prompts) && isfinite(outputs))
     printf("; measured: %.0f prompt tokens, %.0f output tokens", prompts, outputs);
   printf("\n");
-  double best = field(d, "best_cached_ratio"), reached = field(d, "cached_ratio");
+  double best = field(d, "best_cached_share"), reached = field(d, "cached_share");
   if (isfinite(best))
-    printf("  best possible cached ratio %.1f %% (leading blocks sent or received before by "
+    printf("  best possible cached share %.1f %% (of all prompt tokens, leading blocks sent or "
+           "received before by "
            "anybody)\n",
            100 * best);
   if (isfinite(reached))
-    printf("  cached ratio reached %.1f %%\n", 100 * reached);
+    printf("  cached share reached %.1f %%\n", 100 * reached);
   printf("  %.3f s of virtual time in %.3f s: %.0f times as fast, %.0f requests/s\n",
          field(d, "virtual_s"), field(d, "wall_s"), field(d, "speedup"),
          field(d, "requests_per_s"));

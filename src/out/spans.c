@@ -174,7 +174,7 @@ static void set_cell(struct value *v, struct cell *cell, double seconds) {
   value_set(v, "output_tokens_rate", summary_number(cell->output_tokens / seconds));
   value_set(v, "prompt_tokens", value_int((int64_t)cell->prompt_tokens));
   value_set(v, "cached_tokens", value_int((int64_t)cell->cached_tokens));
-  value_set(v, "cached_ratio",
+  value_set(v, "cached_share",
             summary_number((double)cell->cached_tokens / (double)cell->prompt_tokens));
 }
 

@@ -23,7 +23,7 @@ struct spans_input {
 
 /* {before, during, after}: of each {from_ns, to_ns, seconds, requests, failed, incomplete, ttft and
  * itl {n, mean, p50, p95, p99, max}, output_tokens_rate, prompt_tokens, cached_tokens,
- * cached_ratio, replicas {id: the same from `requests` on}}; null where nothing of it is in the
+ * cached_share, replicas {id: the same from `requests` on}}; null where nothing of it is in the
  * measured window. The caller frees. */
 struct value spans_value(const struct table *t, const struct metrics *m,
                          const struct spans_input *in);

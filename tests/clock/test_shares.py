@@ -10,7 +10,7 @@ from dryscript import both  # noqa: E402
 from harness import eq, main  # noqa: E402
 
 
-def cached_ratio(result):
+def cached_share(result):
     return sum(r["cached_tokens"] for r in result.rows) / sum(r["prompt_tokens"] for r in result.rows)
 
 
@@ -24,8 +24,8 @@ def test_overlapping_sessions_agree_in_shares(work):
         real, dry = both(work, "--sim", "3", "--profile", "adr-04", "--sim-set", "prefill_tokens_per_s=20000", "--set", "load=many",
                          "--set", f"policy={policy}")
         eq({r["error"] for r in real.rows + dry.rows}, {None})
-        a, b = (100 * cached_ratio(r) for r in (real, dry))
-        assert abs(a - b) <= 2, f"{policy}: cached ratio {a:.1f} % real, {b:.1f} % dry"
+        a, b = (100 * cached_share(r) for r in (real, dry))
+        assert abs(a - b) <= 2, f"{policy}: cached share {a:.1f} % real, {b:.1f} % dry"
         for replica in ("r0", "r1", "r2"):
             a, b = share(real, replica), share(dry, replica)
             assert abs(a - b) <= 2, f"{policy}: {replica} got {a:.1f} % real, {b:.1f} % dry"

@@ -196,7 +196,7 @@ def test_it_says_what_it_is(work):
     path = work.write("s.lua", SCRIPT)
     r = work.perigee("dry", path, "--quiet")
     eq((r.status, r.err), (0, ""))
-    for text in ("virtual time, simulated", "best possible cached ratio", "times as fast", "Simulated: a dry run"):
+    for text in ("virtual time, simulated", "best possible cached share", "times as fast", "Simulated: a dry run"):
         assert text in r.out, f"{text!r} is not in\n{r.out}"
     assert "a dry run in virtual time" in r.report()
     eq((r.run["simulated"], r.run["virtual_time"], r.summary["simulated"], r.summary["virtual_time"]), (True,) * 4)
@@ -214,7 +214,7 @@ def test_it_says_what_it_is(work):
     assert cached <= d["possible_tokens"] <= d["prompt_tokens"], (cached, d)
     r = work.perigee("dry", path, "--json", "--sim", "1")
     s = json.loads(r.out)
-    assert abs(s["dry"]["cached_ratio"] - s["dry"]["best_cached_ratio"]) < 1e-9, s["dry"]
+    assert abs(s["dry"]["cached_share"] - s["dry"]["best_cached_share"]) < 1e-9, s["dry"]
     eq(s["dry"]["possible_tokens"], sum(x["cached_tokens"] for x in r.rows), "one replica with room for all is the best there is")
 
 

@@ -151,7 +151,7 @@ describe("the headline table", function()
     expect(table.concat(s.notes, "\n")):contains "cached_tokens: 2 reported, — zero, — inferred zero."
     s = section({ cached = { value = 2, zero = 0, inferred_zero = 0, absent = 0 }, metrics = {
       prompt_tokens = metric { n = 2, mean = 500 }, cached_tokens = metric { n = 2, mean = 440 } } }, "Results")
-    local said = "2 reported, 0 zero, 0 inferred zero; they are 88.0 % of all prompt tokens."
+    local said = "2 reported, 0 zero, 0 inferred zero; the cached share is 88.0 % of all prompt tokens."
     expect(table.concat(s.notes, "\n")):contains(said)
     s = section({ cached = { value = 1, zero = 0, inferred_zero = 0, absent = 1 }, metrics = {
       prompt_tokens = metric { n = 2, mean = 500 }, cached_tokens = metric { n = 1, mean = 440 } } }, "Results")

@@ -49,7 +49,7 @@ end
 describe("the tables of a sweep", function()
   it("have a row per point, with its values and what it measured", function()
     local s = section(example(), "Points")
-    expect(s.head):eq { "point", "replicas", "route", "sessions", "requests", "failed", "cached_ratio", "ttft p50",
+    expect(s.head):eq { "point", "replicas", "route", "sessions", "requests", "failed", "cached_ratio mean", "ttft p50",
       "ttft p95", "tpot", "requests/s", "output", "met", "" }
     expect(texts(s.rows[4])):eq { "4", "2", "spread", "10", "40", "0", "50.0 %", "20.0 ms", "—", "5.00 ms", "12.5 /s",
       "250 tokens/s", "1/2", "✗" }

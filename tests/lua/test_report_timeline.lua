@@ -12,7 +12,7 @@ end
 
 local function span(seconds, requests, failed, ttft, cached, replicas)
   return { seconds = seconds, requests = requests, failed = failed, ttft = { p50 = ttft, mean = ttft },
-    itl = { p50 = 0.005 }, output_tokens_rate = 250, cached_ratio = cached, replicas = replicas }
+    itl = { p50 = 0.005 }, output_tokens_rate = 250, cached_share = cached, replicas = replicas }
 end
 
 local RESTART = { entry = 1, round = 0, by = "timeline", action = { action = "restart", replica = "r1" },

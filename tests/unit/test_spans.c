@@ -49,7 +49,7 @@ static void spans_are_cut_at_the_window(void **state) {
   check_near(number(after, "from_ns"), 14e9, 0);
   check_near(number(after, "to_ns"), 24e9, 0);
   check_near(number(after, "requests"), 0, 0);
-  assert_int_equal(value_get(after, "cached_ratio")->kind, VALUE_NULL);
+  assert_int_equal(value_get(after, "cached_share")->kind, VALUE_NULL);
   assert_int_equal(value_get(value_get(after, "ttft"), "mean")->kind, VALUE_NULL);
   value_free(&v);
 
@@ -92,7 +92,7 @@ static void requests_belong_where_they_start(void **state) {
   check_near(number(value_get(before, "ttft"), "p50"), 0.1, 1e-12);
   assert_int_equal(value_get(value_get(before, "ttft"), "p99")->kind, VALUE_NULL);
   check_near(number(value_get(before, "ttft"), "max"), 0.1, 1e-12);
-  check_near(number(before, "cached_ratio"), 0.9, 1e-12);
+  check_near(number(before, "cached_share"), 0.9, 1e-12);
   check_near(number(before, "prompt_tokens"), 10000, 0);
   check_near(number(before, "output_tokens_rate"), 50, 1e-9);
   check_near(number(during, "requests"), 4, 0);
@@ -100,7 +100,7 @@ static void requests_belong_where_they_start(void **state) {
   check_near(number(during, "incomplete"), 1, 0);
   check_near(number(value_get(during, "ttft"), "n"), 2, 0);
   check_near(number(value_get(during, "ttft"), "mean"), 0.4, 1e-12);
-  check_near(number(during, "cached_ratio"), 0, 0);
+  check_near(number(during, "cached_share"), 0, 0);
   /* 50 of each, and those 10 of a session that is not measured: rates are the fleet's. */
   check_near(number(during, "output_tokens_rate"), 55, 1e-9);
   const struct value *r1 = value_get(value_get(during, "replicas"), "r1");
