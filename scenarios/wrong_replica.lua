@@ -27,9 +27,9 @@
 --
 -- The last expectation: sticky is always warm; random in a share 1/R, give or take three deviations of chance
 -- (where a request goes follows from its session's number, not from the seed: the same in every run); and
--- spread not in a share more than six above 1/R. Of spread chance decides anew in every run: how many others
--- asked in between, and on sockets that hangs on fractions of a millisecond. Where fewer than R ask in between,
--- it is seldom warm at all. And cold is at least twice as long as warm.
+-- spread in none more than six above it. Of spread chance decides anew in every run: how many others asked in
+-- between, and on sockets that hangs on fractions of a millisecond. Where fewer than R ask in between, it is
+-- seldom warm at all. And cold is at least twice as long as warm.
 local perigee = require "perigee"
 local chat = require "perigee.chat"
 local gen = require "perigee.gen"

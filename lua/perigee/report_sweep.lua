@@ -126,8 +126,8 @@ local function points_table(doc)
     head[#head + 1], align = axis.name, align .. (axis.kind == "route" and "l" or "r")
   end
   local first = #head
-  for _, name in ipairs { "sessions", "requests", "failed", "cached_ratio mean", "ttft p50", "ttft p95", "tpot",
-    "requests/s", "output", "goodput", "met", "" } do
+  for _, name in ipairs { "sessions", "requests", "failed", "cached_ratio mean", "ttft p50", "ttft p95",
+    "tpot", "requests/s", "output", "goodput", "met", "" } do
     head[#head + 1] = name
   end
   return without_empty { title = "Points", head = head, align = align .. "rrrrrrrrrrrl", rows = rows,
