@@ -18,6 +18,7 @@ function Conversation:__len()
 end
 
 local NEW_OPTIONS = request.list(request.sender_options, { "history", "system", "tools" })
+local HISTORIES = { "scripted", "live" }
 local SEND_OPTIONS = request.list(request.send_options, { "tool_call" })
 
 local function add(conv, role, text, where)
@@ -32,10 +33,15 @@ end
 --- A new conversation on a virtual user.
 function chat.new(vu, opts)
   opts = core.options(opts, "chat.new", NEW_OPTIONS)
-  local conv = setmetatable(request.sender({}, vu, opts, "chat.new"), Conversation)
-  conv.history = core.word(opts.history or "scripted", "chat.new", "history", { "scripted", "live" })
+  local room = { -- for all fields, made at once
+    branch = 0, core = false, defaults = false, fallback_route = false, history = "scripted", messages = 0,
+    model = false, open = false, parent = false, step = 0, turn = 0, vu = false,
+  }
+  local conv = setmetatable(request.sender(room, vu, opts, "chat.new"), Conversation)
+  if opts.history then
+    conv.history = core.word(opts.history, "chat.new", "history", HISTORIES)
+  end
   conv.core = histories.new(conv.model, vu.rng)
-  conv.messages, conv.turn, conv.step = 0, 0, 0
   conv.branch, conv.parent = vu.branch_id or 0, vu.parent_branch
   conv.open = {} -- ids of tool calls that wait for an answer, oldest first
   if opts.tools then
@@ -271,7 +277,8 @@ local function send(conv, verb, opts)
     asked_tokens = asked,
   }
   local body
-  if conv.renderer then
+  local renderer = conv.renderer
+  if renderer then
     body = rendered(conv, options, prompt)
   else
     counted(conv, prompt)
@@ -282,7 +289,8 @@ local function send(conv, verb, opts)
     return nil, class, detail, response
   end
   reply.prompt_tokens_local, reply.survived_tokens = prompt.prompt_tokens, prompt.survived_tokens
-  if conv.renderer and conv.renderer.parses then
+  renderer = conv.renderer -- what a routing policy may have changed
+  if renderer and renderer.parses then
     parsed(conv, reply)
   end
   keep(conv, reply, max_tokens, call)

@@ -6,6 +6,9 @@ local route = require "perigee.route"
 
 local request = {}
 
+local NOTHING = {}
+local fallback_route = route.default() -- the same for all: it keeps nothing
+
 -- Settings of an object that sends requests, and of each request, which override them.
 request.sender_options = {
   "cache_salt", "extra", "headers", "ignore_eos", "max_tokens", "model", "priority", "route", "stop",
@@ -34,39 +37,41 @@ local function setting(sender, opts, name)
 end
 
 local function tokens(value, where)
-  if type(value) == "number" and value <= 0 and value == value then
+  if value == nil then
+    return nil
+  elseif type(value) == "number" and value <= 0 and value == value then
     core.raise(("%s: max_tokens must be above 0, got %s (a distribution takes { min = 1 })"):format(where,
       value))
   end
-  return value ~= nil and core.count(value, where .. ": max_tokens") or nil
+  return core.count(value, where .. ": max_tokens")
 end
 
-local function number(value, what)
+local function number(value, where, name)
   if value ~= nil then
-    return core.number(value, what)
+    return core.number(value, ("%s: %s"):format(where, name))
   end
 end
+
+local USAGE = { include_usage = true }
 
 -- The options of the body, canonical once encoded. `fixed`: the answer has to have its declared
 -- length. Returns them, max_tokens, and the length when the server was told to give all of it.
 function request.body_options(sender, opts, where, fixed)
-  local function get(name)
-    return setting(sender, opts, name)
-  end
-  local stream, max_tokens = get "stream" ~= false, tokens(get "max_tokens", where)
+  local stream = setting(sender, opts, "stream") ~= false
+  local max_tokens = tokens(setting(sender, opts, "max_tokens"), where)
+  local whole_length = fixed and setting(sender, opts, "ignore_eos") ~= false or nil
   local body = {
     max_tokens = max_tokens,
-    temperature = number(get "temperature", where .. ": temperature"),
-    stop = get "stop",
-    cache_salt = get "cache_salt",
-    priority = number(get "priority", where .. ": priority"),
+    temperature = number(setting(sender, opts, "temperature"), where, "temperature"),
+    stop = setting(sender, opts, "stop"),
+    cache_salt = setting(sender, opts, "cache_salt"),
+    priority = number(setting(sender, opts, "priority"), where, "priority"),
     stream = stream,
-    stream_options = stream and { include_usage = true } or nil,
+    stream_options = stream and USAGE or nil,
+    ignore_eos = whole_length,
+    min_tokens = whole_length and max_tokens,
   }
-  if fixed and get "ignore_eos" ~= false then
-    body.ignore_eos, body.min_tokens = true, max_tokens
-  end
-  for name, value in pairs(get "extra" or {}) do
+  for name, value in pairs(setting(sender, opts, "extra") or NOTHING) do
     if name == "messages" or name == "tools" or name == "prompt" or name == "model" or name == "stream" then
       core.raise(("%s: extra cannot hold %s, it has a place of its own"):format(where, name))
     end
@@ -91,7 +96,7 @@ local function in_rotation(vu, chosen)
     replicas[1].id) or ("no replica is in rotation: all %d of the fleet are out of it"):format(n)
 end
 
--- Asks the policy where `prompt` goes; returns the fields of vu:http.
+-- Asks the policy where `prompt` goes: replica, id, policy, reason, fallback, refused.
 local function routed(sender, vu, prompt)
   local policy = sender.route or vu.route or sender.fallback_route
   local chosen = policy(vu, prompt)
@@ -99,20 +104,20 @@ local function routed(sender, vu, prompt)
     core.raise("the routing policy returned " .. type(chosen)
       .. ", a table { replica =, policy = } is expected")
   end
-  local call = { policy = chosen.policy, route_reason = chosen.reason, fallback = chosen.fallback }
-  if chosen.replica == nil then
-    return call
-  elseif not vu.fleet.replicas[chosen.replica] then
+  local replica = chosen.replica
+  local index, id = core.place(vu, replica)
+  if index or replica == nil then
+    return index, id, chosen.policy, chosen.reason, chosen.fallback
+  elseif not vu.fleet.replicas[replica] then
     core.raise(("the routing policy chose replica %s, the fleet has %d"):format(
-      core.shown(chosen.replica), #vu.fleet.replicas))
+      core.shown(replica), #vu.fleet.replicas))
   end
-  local index, id, moved = in_rotation(vu, chosen.replica)
-  call.replica, call.chosen = index, id
+  local moved
+  index, id, moved = in_rotation(vu, replica)
   if moved then
-    call.route_reason, call.fallback = moved, true
-    call.refused = not index and moved or nil
+    return index, id, chosen.policy, moved, true, not index and moved or nil
   end
-  return call
+  return index, id, chosen.policy, chosen.reason, chosen.fallback
 end
 
 -- Sends `body`; `verb` is "http" or "try_http". `prompt` says what it is: api, turn, step, branch,
@@ -120,18 +125,35 @@ end
 -- where it has one), harmony (the reply is Harmony's raw words); and what was done for it on this side:
 -- prompt_tokens, survived_tokens, render_ns, tokenize_ns, hash_ns.
 function request.send(sender, vu, verb, prompt, body, opts)
-  local call = routed(sender, vu, prompt)
-  call.method, call.caller = "POST", prompt.caller
-  call.path = prompt.api == "chat" and "/v1/chat/completions" or "/v1/completions"
-  call.body = body
-  call.headers = setting(sender, opts, "headers")
-  call.timeout = setting(sender, opts, "timeout")
-  call[setting(sender, opts, "stream") ~= false and "stream" or "api"] = prompt.api
-  call.asked_tokens, call.harmony = prompt.asked_tokens, prompt.harmony
-  call.prompt_tokens, call.survived_tokens = prompt.prompt_tokens, prompt.survived_tokens
-  call.render_ns, call.tokenize_ns, call.hash_ns = prompt.render_ns, prompt.tokenize_ns, prompt.hash_ns
-  call.turn, call.step, call.branch, call.parent = prompt.turn, prompt.step, prompt.branch, prompt.parent
-  return vu[verb](vu, call)
+  local replica, id, policy, reason, fallback, refused = routed(sender, vu, prompt)
+  local api, stream = prompt.api, setting(sender, opts, "stream") ~= false
+  return vu[verb](vu, {
+    replica = replica,
+    chosen = id,
+    policy = policy,
+    route_reason = reason,
+    fallback = fallback,
+    refused = refused,
+    method = "POST",
+    caller = prompt.caller,
+    path = api == "chat" and "/v1/chat/completions" or "/v1/completions",
+    body = body,
+    headers = setting(sender, opts, "headers"),
+    timeout = setting(sender, opts, "timeout"),
+    stream = stream and api or nil,
+    api = not stream and api or nil,
+    asked_tokens = prompt.asked_tokens,
+    harmony = prompt.harmony,
+    prompt_tokens = prompt.prompt_tokens,
+    survived_tokens = prompt.survived_tokens,
+    render_ns = prompt.render_ns,
+    tokenize_ns = prompt.tokenize_ns,
+    hash_ns = prompt.hash_ns,
+    turn = prompt.turn,
+    step = prompt.step,
+    branch = prompt.branch,
+    parent = prompt.parent,
+  })
 end
 
 function request.check_vu(vu, where)
@@ -143,10 +165,8 @@ end
 -- Raises when `vu`, a sender's, is not the one that runs: its parent or its child does. `way`: how to
 -- get a sender for that one.
 function request.check_runs(vu, what, way)
-  local runs
-  if core.is_vu(vu) then
-    runs = core.runs(vu)
-  else -- one that only pretends
+  local runs = core.runs(vu)
+  if runs == nil then -- one that only pretends
     local record = rawget(vu, "record_of")
     runs = not record or not record.running or record.running == vu
   end
@@ -180,15 +200,17 @@ function request.sender(sender, vu, opts, where)
   request.check_vu(vu, where)
   request.check_policy(opts.route, where)
   tokens(opts.max_tokens, where)
-  number(opts.temperature, where .. ": temperature")
-  number(opts.priority, where .. ": priority")
+  number(opts.temperature, where, "temperature")
+  number(opts.priority, where, "priority")
   sender.vu = vu
   sender.model = opts.model or vu.fleet.model
   sender.route = opts.route
-  sender.fallback_route = route.default()
+  sender.fallback_route = fallback_route
   sender.defaults = {}
-  for _, name in ipairs(request.send_options) do
-    sender.defaults[name] = opts[name]
+  if next(opts) ~= nil or getmetatable(opts) then
+    for _, name in ipairs(request.send_options) do
+      sender.defaults[name] = opts[name]
+    end
   end
   return sender
 end

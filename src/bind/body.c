@@ -67,7 +67,7 @@ static MAY_RAISE struct bind_body *body_of_value(lua_State *L, int index) {
 
 struct bind_body *bind_check_body(lua_State *L, int index) {
   index = lua_absindex(L, index);
-  struct bind_body *body = luaL_testudata(L, index, BODY_TYPE);
+  struct bind_body *body = bind_test_userdata(L, index, BODY_TYPE);
   if (body) {
     lua_pushvalue(L, index);
     return body;

@@ -18,7 +18,7 @@
 static const char *const role_names[] = {"system", "user", "assistant", "tool", NULL};
 
 struct conv *conv_check(lua_State *L, int index) {
-  return luaL_checkudata(L, index, CONV_TYPE);
+  return bind_check_userdata(L, index, CONV_TYPE);
 }
 
 static void drop_messages(struct conv *c, size_t keep) {
@@ -463,23 +463,22 @@ static int conv_tools(lua_State *L) {
 static int conv_body(lua_State *L) {
   struct conv *c = conv_check(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
-  struct value *v = bind_hold_value(L);
-  struct buf *options = bind_hold_buf(L), *tail = bind_hold_buf(L);
   struct bind_body *body = bind_new_body(L);
-  bind_to_value(L, 2, v);
-  json_write(options, v);
+  struct buf *tail = bind_scratch_buf(L);
   buf_putc(tail, ']');
   if (c->tools)
     buf_put(tail, c->tools->data, c->tools->len);
-  if (options->len > 2)
-    buf_putc(tail, ',');
-  buf_put(tail, options->data + 1, options->len - 1); /* without its opening brace */
+  size_t at = tail->len;
+  bind_write_json(L, 2, tail);
+  bool empty = tail->len - at == 2;
+  tail->data[at] = empty ? '}' : ','; /* in place of the opening brace */
+  tail->len -= empty;
   body->cap = c->n + 2;
   body->parts = mem_calloc(body->cap, sizeof(struct blob *));
   bind_body_add(body, c->head);
   for (size_t i = 0; i < c->n; i++)
     bind_body_add(body, c->messages[i].json);
-  struct blob *last = blob_from_buf(tail);
+  struct blob *last = blob_new(tail->data, tail->len);
   bind_body_add(body, last);
   blob_unref(last);
   return 1;

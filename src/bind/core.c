@@ -17,6 +17,7 @@
 #include "bind/limit.h"
 #include "bind/quantity.h"
 #include "bind/rng.h"
+#include "bind/vu_bind.h"
 #include "out/metrics.h"
 #include "run/vu.h"
 
@@ -36,17 +37,42 @@ static MAY_RAISE size_t list_words(lua_State *L, int index, const char **words) 
   return n;
 }
 
+/* Whether t at 1 is a plain table whose keys are all in the list at 3. */
+static MAY_RAISE bool has_only(lua_State *L) {
+  if (!lua_istable(L, 1) || !lua_istable(L, 3) || lua_getmetatable(L, 1))
+    return false;
+  lua_Integer n = (lua_Integer)lua_rawlen(L, 3);
+  bool found = true;
+  lua_pushnil(L);
+  while (found && lua_next(L, 1)) {
+    found = false;
+    for (lua_Integer i = 1; i <= n && !found; i++) {
+      lua_rawgeti(L, 3, i);
+      found = lua_rawequal(L, -1, -3);
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+  return found;
+}
+
 /* options(t, where, {names}): t (a table or nil) may have only these string keys; returns t or {}.
  */
 static int core_options(lua_State *L) {
-  const char *where = luaL_checkstring(L, 2);
-  const char *known[MAX_KNOWN];
-  size_t n = list_words(L, 3, known);
-  if (lua_isnoneornil(L, 1))
+  lua_settop(L, 3);
+  if (lua_isnil(L, 1)) {
     lua_newtable(L);
-  else
+    return 1;
+  }
+  bool fine = has_only(L);
+  lua_settop(L, 3);
+  if (!fine) { /* has the words; or a table of another kind */
+    const char *where = luaL_checkstring(L, 2);
+    const char *known[MAX_KNOWN];
+    size_t n = list_words(L, 3, known);
     bind_check_options(L, 1, where, known, n);
-  lua_settop(L, lua_isnoneornil(L, 1) ? -1 : 1);
+  }
+  lua_settop(L, 1);
   return 1;
 }
 
@@ -222,14 +248,17 @@ static int core_shown(lua_State *L) {
   return 1;
 }
 
-/* is_vu(x): a virtual user of a run; runs(vu): one that has ended, or the one that runs now */
+/* is_vu(x): a virtual user of a run; runs(x): one that has ended, or the one that runs now; nil: x
+ * is none */
 static int core_is_vu(lua_State *L) {
-  lua_pushboolean(L, luaL_testudata(L, 1, VU_TYPE) != NULL);
+  lua_pushboolean(L, bind_test_userdata(L, 1, VU_TYPE) != NULL);
   return 1;
 }
 static int core_runs(lua_State *L) {
-  const struct vu_handle *h = luaL_checkudata(L, 1, VU_TYPE);
+  const struct vu_handle *h = bind_test_userdata(L, 1, VU_TYPE);
   struct vu *own;
+  if (!h)
+    return 0;
   lua_pushboolean(L, !h->vu || !state_vu_of(L, &own) || own == h->vu);
   return 1;
 }
@@ -257,25 +286,16 @@ static int core_stress(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-    {"limited", core_limited},
-    {"stress", core_stress},
-    {"is_vu", core_is_vu},
-    {"runs", core_runs},
-    {"shown", core_shown},
-    {"classes", core_classes},
-    {"embedded", core_embedded},
-    {"files", core_files},
-    {"is_file", core_is_file},
-    {"make_folder", core_make_folder},
-    {"metrics", core_metrics},
-    {"named", core_named},
-    {"nearest", core_nearest},
-    {"options", core_options},
-    {"program", core_program},
-    {"raise", core_raise},
-    {"unknown_option", core_unknown_option},
-    {"word", core_word},
-    {NULL, NULL},
+    {"limited", core_limited},   {"stress", core_stress},
+    {"is_vu", core_is_vu},       {"runs", core_runs},
+    {"shown", core_shown},       {"classes", core_classes},
+    {"embedded", core_embedded}, {"files", core_files},
+    {"is_file", core_is_file},   {"make_folder", core_make_folder},
+    {"metrics", core_metrics},   {"named", core_named},
+    {"nearest", core_nearest},   {"options", core_options},
+    {"place", vu_place},         {"program", core_program},
+    {"raise", core_raise},       {"unknown_option", core_unknown_option},
+    {"word", core_word},         {NULL, NULL},
 };
 
 int luaopen_perigee_core(lua_State *L) {

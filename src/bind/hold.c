@@ -36,6 +36,21 @@ void *bind_new_userdata(lua_State *L, size_t size, const char *type) {
   return p;
 }
 
+void *bind_test_userdata(lua_State *L, int index, const char *type) {
+  void *p = lua_touserdata(L, index);
+  if (!p || !lua_getmetatable(L, index))
+    return NULL;
+  push_type(L, type);
+  bool is = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return is ? p : NULL;
+}
+
+void *bind_check_userdata(lua_State *L, int index, const char *type) {
+  void *p = bind_test_userdata(L, index, type);
+  return p ? p : luaL_checkudata(L, index, type); /* has the words */
+}
+
 /* "perigee.rng" -> "rng", as scripts call such an object */
 static const char *short_name(const char *type) {
   const char *dot = strrchr(type, '.');
@@ -103,7 +118,7 @@ static MAY_RAISE NORETURN void refuse_self(lua_State *L, const char *type) {
 }
 
 void *bind_check_self(lua_State *L, const char *type) {
-  void *self = luaL_testudata(L, 1, type);
+  void *self = bind_test_userdata(L, 1, type);
   if (!self)
     refuse_self(L, type);
   return self;

@@ -29,6 +29,9 @@ MAY_RAISE struct buf *bind_scratch_buf(lua_State *L);
 MAY_RAISE void bind_set_type(lua_State *L, const char *type);
 /* Pushes a userdata of `size` cleared bytes with the metatable `type`, which must exist. */
 MAY_RAISE void *bind_new_userdata(lua_State *L, size_t size, const char *type);
+/* As luaL_testudata and luaL_checkudata, without a look-up by the type's name. */
+MAY_RAISE void *bind_test_userdata(lua_State *L, int index, const char *type);
+MAY_RAISE void *bind_check_userdata(lua_State *L, int index, const char *type);
 /* The userdata of that type at stack index 1, for its methods; raises how to call the method that
  * runs when it is something else (a dot for a colon). */
 MAY_RAISE void *bind_check_self(lua_State *L, const char *type);

@@ -1,7 +1,9 @@
-/* luamemory.c: a small cache of strings, in sets of four slots, and the last head of a reply. */
+/* luamemory.c: a small cache of strings, in sets of four slots, and the last heads of replies. */
 #include "bind/luamemory.h"
 
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "bind/bind.h"
 #include "run/state.h"
@@ -73,49 +75,74 @@ size_t memory_push(lua_State *L, struct memory_strings *m, int kept, enum memory
   return from + i;
 }
 
+/* The place of a head that is remembered; MEMORY_HEADS: it is not. */
+static unsigned find_head(const struct memory_strings *m, const char *bytes, size_t len,
+                          uint64_t key) {
+  for (unsigned i = 0; i < MEMORY_HEADS; i++)
+    if (m->head_keys[i] == key && m->heads[i].len == len &&
+        memcmp(m->heads[i].bytes, bytes, len) == 0)
+      return i;
+  return MEMORY_HEADS;
+}
+
+/* Where the fields of a head begin in the list. */
+static lua_Integer head_place(unsigned i) {
+  return MEMORY_STRING_PLACES + 1 + (lua_Integer)i * (2 * MEMORY_HEAD_FIELDS);
+}
+
 bool memory_push_head(lua_State *L, const struct memory_strings *m, int kept, const char *bytes,
                       size_t len) {
-  const struct memory_head *h = &m->head;
-  if (!h->known || h->len != len || memcmp(h->bytes, bytes, len) != 0)
+  if (len == 0 || len > MEMORY_HEAD_BYTES)
     return false;
-  lua_createtable(L, 0, h->n);
+  unsigned i = find_head(m, bytes, len, XXH3_64bits(bytes, len));
+  if (i == MEMORY_HEADS || !m->heads[i].known)
+    return false;
+  lua_Integer at = head_place(i), end = at + (lua_Integer)2 * m->heads[i].n;
+  lua_createtable(L, 0, m->heads[i].n);
   int table = lua_gettop(L);
-  for (lua_Integer i = 0; i < h->n; i++) {
-    lua_rawgeti(L, kept, MEMORY_STRING_PLACES + 1 + 2 * i);
-    lua_rawgeti(L, kept, MEMORY_STRING_PLACES + 2 + 2 * i);
+  for (; at < end; at += 2) {
+    lua_rawgeti(L, kept, at);
+    lua_rawgeti(L, kept, at + 1);
     lua_rawset(L, table);
   }
   return true;
 }
 
-void memory_note_head(lua_State *L, struct memory_strings *m, int kept, const char *bytes,
-                      size_t len) {
-  struct memory_head *h = &m->head;
-  bool again = h->len == len && memcmp(h->bytes, bytes, len) == 0;
-  h->known = false;
-  h->len = 0;
-  if (len == 0 || len > sizeof h->bytes)
-    return;
-  if (!again) {
-    memcpy(h->bytes, bytes, len);
-    h->len = (uint16_t)len;
-    return;
-  }
+/* The second time: its fields are the strings of the table on top. */
+static void keep_fields(lua_State *L, struct memory_strings *m, int kept, unsigned i) {
   int table = lua_gettop(L);
-  lua_Integer n = 0;
+  lua_Integer n = 0, at = head_place(i);
+  m->heads[i].known = false;
   lua_pushnil(L);
   while (lua_next(L, table)) {
     if (n == MEMORY_HEAD_FIELDS) {
       lua_settop(L, table);
       return;
     }
-    lua_rawseti(L, kept, MEMORY_STRING_PLACES + 2 + 2 * n);
+    lua_rawseti(L, kept, at + 2 * n + 1);
     lua_pushvalue(L, -1);
-    lua_rawseti(L, kept, MEMORY_STRING_PLACES + 1 + 2 * n++);
+    lua_rawseti(L, kept, at + 2 * n++);
   }
+  m->heads[i].n = (uint8_t)n;
+  m->heads[i].known = true;
+}
+
+void memory_note_head(lua_State *L, struct memory_strings *m, int kept, const char *bytes,
+                      size_t len) {
+  if (len == 0 || len > MEMORY_HEAD_BYTES)
+    return;
+  uint64_t key = XXH3_64bits(bytes, len);
+  unsigned i = find_head(m, bytes, len, key);
+  if (i < MEMORY_HEADS) {
+    keep_fields(L, m, kept, i);
+    return;
+  }
+  i = m->head_hand++ % MEMORY_HEADS;
+  struct memory_head *h = &m->heads[i];
+  memcpy(h->bytes, bytes, len);
   h->len = (uint16_t)len;
-  h->n = (uint8_t)n;
-  h->known = true;
+  h->known = false;
+  m->head_keys[i] = key;
 }
 
 /* ---- the state's ---- */

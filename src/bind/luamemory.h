@@ -20,8 +20,9 @@ enum memory_kind { MEMORY_KEYS, MEMORY_STRINGS, MEMORY_HEADERS, MEMORY_KINDS };
 
 #define MEMORY_HEAD_FIELDS 16
 #define MEMORY_HEAD_BYTES 400
+#define MEMORY_HEADS 32 /* each replica has its own */
 #define MEMORY_STRING_PLACES (MEMORY_KINDS * MEMORY_SLOTS)
-#define MEMORY_KEPT (MEMORY_STRING_PLACES + 2 * MEMORY_HEAD_FIELDS)
+#define MEMORY_KEPT (MEMORY_STRING_PLACES + 2 * MEMORY_HEAD_FIELDS * MEMORY_HEADS)
 
 #define MEMORY_WAYS 4 /* slots of a set, of which the string's hash chooses one */
 
@@ -36,15 +37,17 @@ struct memory_set {
 /* Headers that came as these same bytes twice: what they are in Lua is in the list. */
 struct memory_head {
   char bytes[MEMORY_HEAD_BYTES];
-  uint16_t len;
-  uint8_t n;  /* fields */
-  bool known; /* else they came once */
+  uint16_t len; /* 0: nothing here */
+  uint8_t n;    /* fields */
+  bool known;   /* else they came once */
 };
 
 /* Zeroed memory is an empty one. */
 struct memory_strings {
   struct memory_set sets[MEMORY_STRING_PLACES / MEMORY_WAYS];
-  struct memory_head head;
+  struct memory_head heads[MEMORY_HEADS];
+  uint64_t head_keys[MEMORY_HEADS]; /* of their bytes */
+  uint32_t head_hand;               /* where the next one goes */
 };
 
 #define MEMORY_SHAPES 32 /* fewer than 256 */
@@ -95,7 +98,7 @@ static inline const char *memory_bytes(const struct memory_strings *m, enum memo
 MAY_RAISE size_t memory_push(lua_State *L, struct memory_strings *m, int kept,
                              enum memory_kind kind, const char *s, size_t len, bool *made);
 
-/* Pushes a table of the headers that these bytes were made into last; false: not known. */
+/* Pushes a table of the headers that these bytes were made into before; false: not known. */
 MAY_RAISE bool memory_push_head(lua_State *L, const struct memory_strings *m, int kept,
                                 const char *bytes, size_t len);
 /* They were made into the table on top: strings by strings. */

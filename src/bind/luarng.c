@@ -12,11 +12,11 @@
 #define RNG_TYPE "perigee.rng"
 
 struct rng *bind_check_rng(lua_State *L, int index) {
-  return index == 1 ? bind_check_self(L, RNG_TYPE) : luaL_checkudata(L, index, RNG_TYPE);
+  return index == 1 ? bind_check_self(L, RNG_TYPE) : bind_check_userdata(L, index, RNG_TYPE);
 }
 
 struct rng *bind_test_rng(lua_State *L, int index) {
-  return luaL_testudata(L, index, RNG_TYPE);
+  return bind_test_userdata(L, index, RNG_TYPE);
 }
 
 static double positive(lua_State *L, int index, bool zero_too) {

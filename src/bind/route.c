@@ -109,6 +109,21 @@ int vu_method_in_rotation(lua_State *L) {
   return 1;
 }
 
+int vu_place(lua_State *L) {
+  const struct vu_handle *h = bind_test_userdata(L, 1, VU_TYPE);
+  const struct worker *w = h && h->vu ? h->vu->state->options.worker : NULL;
+  const struct fleet *f = w ? h->vu->state->options.fleet : NULL;
+  if (!f || !w->run->router || !lua_isinteger(L, 2))
+    return 0;
+  lua_Integer at = lua_tointeger(L, 2);
+  if (at < 1 || (lua_Unsigned)at > f->n_replicas ||
+      !router_in_rotation(w->run->router, (size_t)at - 1))
+    return 0;
+  lua_pushinteger(L, at);
+  lua_pushstring(L, f->replicas[at - 1].id);
+  return 2;
+}
+
 /* stand_in(index or id) -> index */
 int vu_method_stand_in(lua_State *L) {
   const struct vu *vu = bind_check_vu(L, 1);

@@ -201,7 +201,7 @@ struct blob *bind_text_blob(lua_State *L, struct text *t) {
 
 static struct text *check_handle(lua_State *L, int index) {
   struct text **t =
-      index == 1 ? bind_check_self(L, TEXT_TYPE) : luaL_checkudata(L, index, TEXT_TYPE);
+      index == 1 ? bind_check_self(L, TEXT_TYPE) : bind_check_userdata(L, index, TEXT_TYPE);
   luaL_argcheck(L, *t, index, "this text was closed");
   return *t;
 }
@@ -289,7 +289,7 @@ struct text **bind_new_text(lua_State *L) {
 }
 
 struct text *bind_test_text(lua_State *L, int index) {
-  struct text **t = luaL_testudata(L, index, TEXT_TYPE);
+  struct text **t = bind_test_userdata(L, index, TEXT_TYPE);
   return t ? *t : NULL;
 }
 

@@ -30,6 +30,9 @@ MAY_RAISE char *vu_tags_json(lua_State *L, struct vu *vu, int index, const char 
 /* The 0-based number of the replica at `index`, an index from 1 or an id; raises with the nearest
  * id. */
 MAY_RAISE size_t vu_check_replica(lua_State *L, const struct vu *vu, int index, const char *what);
+/* place(x, index) -> index, id: the replica when x is a live virtual user and it is one of the
+ * fleet and in rotation; else nothing, and the long way says what is wrong. */
+MAY_RAISE int vu_place(lua_State *L);
 /* Takes a counted pick of this replica over from the user; false when there is none. */
 bool vu_take_pick(struct vu *vu, size_t replica);
 

@@ -59,6 +59,30 @@ static int raise(lua_State *L) {
   bind_raise(L, "%s is %d", "x", 3);
 }
 
+/* As with luaL_testudata; what is none is refused in its words, and the stack stays as it was. */
+static void test_userdata_by_type(void **state) {
+  (void)state;
+  lua_State *L = lua_check_open();
+  static const luaL_Reg meta[] = {{NULL, NULL}};
+  lua_settop(L, 0);
+  lua_newuserdatauv(L, 8, 0); /* 1: no metatable */
+  assert_null(bind_test_userdata(L, 1, "test.first"));
+  assert_int_equal(lua_gettop(L), 1);
+  bind_new_type(L, "test.first", meta, NULL);
+  bind_new_type(L, "test.second", meta, NULL);
+  void *first = bind_new_userdata(L, 8, "test.first"); /* 2 */
+  lua_newtable(L);                                     /* 3: a table with that metatable */
+  bind_set_type(L, "test.first");
+  assert_ptr_equal(bind_test_userdata(L, 2, "test.first"), first);
+  assert_ptr_equal(bind_check_userdata(L, -2, "test.first"), first);
+  assert_null(bind_test_userdata(L, 2, "test.second"));
+  assert_null(bind_test_userdata(L, 1, "test.first"));
+  assert_null(bind_test_userdata(L, 3, "test.first"));
+  assert_null(bind_test_userdata(L, 9, "test.first"));
+  assert_int_equal(lua_gettop(L), 3);
+  lua_close(L);
+}
+
 static void test_raise_skips_our_own_modules(void **state) {
   (void)state;
   lua_State *L = lua_check_open();
@@ -83,6 +107,7 @@ int main(void) {
       cmocka_unit_test(test_values_and_buffers_are_freed),
       cmocka_unit_test(test_a_type_is_made_once),
       cmocka_unit_test(test_weak_tables_are_made_once),
+      cmocka_unit_test(test_userdata_by_type),
       cmocka_unit_test(test_raise_skips_our_own_modules),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

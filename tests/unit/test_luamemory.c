@@ -142,6 +142,37 @@ static void heads(void **state) {
   lua_close(L);
 }
 
+/* Replicas take turns and each says its own: as many as there is room for are known from the third
+ * round on; with one more the oldest goes. */
+static void heads_of_many(void **state) {
+  (void)state;
+  lua_State *L = open_list();
+  struct memory_strings m = {0};
+  for (int round = 0; round < 4; round++)
+    for (int i = 0; i < MEMORY_HEADS; i++) {
+      char text[32];
+      size_t len = (size_t)snprintf(text, sizeof text, "pod: r%d\n", i);
+      bool known = memory_push_head(L, &m, 1, text, len);
+      assert_int_equal(known, round >= 2);
+      if (known) {
+        lua_getfield(L, 2, "pod");
+        assert_memory_equal(lua_tostring(L, 3), text + 5, len - 6);
+      } else {
+        lua_createtable(L, 0, 1);
+        lua_pushlstring(L, text + 5, len - 6);
+        lua_setfield(L, 2, "pod");
+        memory_note_head(L, &m, 1, text, len);
+      }
+      lua_settop(L, 1);
+    }
+  lua_createtable(L, 0, 0);
+  memory_note_head(L, &m, 1, "other: 1\n", 9);
+  lua_settop(L, 1);
+  assert_false(memory_push_head(L, &m, 1, "pod: r0\n", 8));
+  assert_true(memory_push_head(L, &m, 1, "pod: r1\n", 8));
+  lua_close(L);
+}
+
 /* Too many fields, or bytes, are not kept. */
 static void large_heads(void **state) {
   (void)state;
@@ -174,7 +205,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_length), cmocka_unit_test(the_used_stay),     cmocka_unit_test(alike),
       cmocka_unit_test(crowded),      cmocka_unit_test(bytes_of_any_kind), cmocka_unit_test(heads),
-      cmocka_unit_test(large_heads),
+      cmocka_unit_test(large_heads),  cmocka_unit_test(heads_of_many),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
