@@ -87,7 +87,7 @@ static unsigned find_head(const struct memory_strings *m, const char *bytes, siz
 
 /* Where the fields of a head begin in the list. */
 static lua_Integer head_place(unsigned i) {
-  return MEMORY_STRING_PLACES + 1 + (lua_Integer)i * (2 * MEMORY_HEAD_FIELDS);
+  return MEMORY_STRING_PLACES + 1 + (lua_Integer)i * 2 * MEMORY_HEAD_FIELDS;
 }
 
 bool memory_push_head(lua_State *L, const struct memory_strings *m, int kept, const char *bytes,
