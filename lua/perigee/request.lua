@@ -6,7 +6,6 @@ local route = require "perigee.route"
 
 local request = {}
 
-local NOTHING = {}
 local fallback_route = route.default() -- the same for all: it keeps nothing
 
 -- Settings of an object that sends requests, and of each request, which override them.
@@ -54,6 +53,16 @@ end
 
 local USAGE = { include_usage = true }
 
+-- Further fields of the body, the author's own.
+local function add_extra(body, extra, where)
+  for name, value in pairs(extra) do
+    if name == "messages" or name == "tools" or name == "prompt" or name == "model" or name == "stream" then
+      core.raise(("%s: extra cannot hold %s, it has a place of its own"):format(where, name))
+    end
+    body[name] = value
+  end
+end
+
 -- The options of the body, canonical once encoded. `fixed`: the answer has to have its declared
 -- length. Returns them, max_tokens, and the length when the server was told to give all of it.
 function request.body_options(sender, opts, where, fixed)
@@ -71,11 +80,9 @@ function request.body_options(sender, opts, where, fixed)
     ignore_eos = whole_length,
     min_tokens = whole_length and max_tokens,
   }
-  for name, value in pairs(setting(sender, opts, "extra") or NOTHING) do
-    if name == "messages" or name == "tools" or name == "prompt" or name == "model" or name == "stream" then
-      core.raise(("%s: extra cannot hold %s, it has a place of its own"):format(where, name))
-    end
-    body[name] = value
+  local extra = setting(sender, opts, "extra")
+  if extra then
+    add_extra(body, extra, where)
   end
   local whole = body.ignore_eos == true and body.stop == nil and math.type(body.max_tokens) == "integer"
     and body.max_tokens > 0

@@ -14,7 +14,7 @@
 #define BODY_TYPE "perigee.body"
 
 static int body_gc(lua_State *L) {
-  struct bind_body *b = luaL_checkudata(L, 1, BODY_TYPE);
+  struct bind_body *b = bind_check_userdata(L, 1, BODY_TYPE);
   for (size_t i = 0; i < b->n; i++)
     blob_unref(b->parts[i]);
   mem_free(b->parts);

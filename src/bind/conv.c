@@ -68,11 +68,15 @@ static void add_buf(lua_State *L, struct conv *c, struct buf *b, size_t text_byt
 static void open_message(const struct conv *c, struct buf *b, enum role role) {
   if (c->n)
     buf_putc(b, ',');
-  buf_printf(b, "{\"role\":\"%s\",", role_names[role]);
+  buf_puts(b, "{\"role\":\"");
+  buf_puts(b, role_names[role]);
+  buf_puts(b, "\",");
 }
 
 static void put_string(struct buf *b, const char *name, const char *s, size_t len) {
-  buf_printf(b, "\"%s\":", name);
+  buf_putc(b, '"');
+  buf_puts(b, name);
+  buf_puts(b, "\":");
   json_write_string(b, s, len);
 }
 

@@ -211,7 +211,7 @@ static struct blob *check_handle_blob(lua_State *L, int index) {
 }
 
 static int text_gc(lua_State *L) {
-  struct text **t = luaL_checkudata(L, 1, TEXT_TYPE);
+  struct text **t = bind_check_userdata(L, 1, TEXT_TYPE);
   text_unref(*t);
   *t = NULL;
   return 0;

@@ -403,13 +403,14 @@ int state_call(struct state *s, int (*fn)(lua_State *L), void *user, struct err 
   state_enter(s, NULL);
   int status = lua_pcall(L, 1, 0, -3);
   int rc = 0;
-  char no_memory[400];
-  state_memory_error(s, no_memory, sizeof no_memory);
-  if (status == LUA_ERRMEM)
+  if (status == LUA_ERRMEM) {
+    char no_memory[400];
+    state_memory_error(s, no_memory, sizeof no_memory);
     rc = err_set(err, ERR_LIMIT, "%s", no_memory);
-  else if (status != LUA_OK)
+  } else if (status != LUA_OK) {
     rc = err_set(err, ERR_INVALID, "%s",
                  lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "error in error handling");
+  }
   lua_settop(L, 0);
   state_leave(s);
   return rc;

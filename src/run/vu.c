@@ -73,14 +73,15 @@ static int end_body(lua_State *L, int status) {
   assert(own);
   (void)own;
   vu->threw = status != LUA_OK && status != LUA_YIELD;
-  char no_memory[400];
-  state_memory_error(vu->state, no_memory, sizeof no_memory);
-  if (status == LUA_ERRMEM && vu->stop.error == SAMPLE_OK)
+  if (status == LUA_ERRMEM && vu->stop.error == SAMPLE_OK) {
+    char no_memory[400];
+    state_memory_error(vu->state, no_memory, sizeof no_memory);
     vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, no_memory);
-  else if (vu->threw && vu->stop.error == SAMPLE_OK && vu->outcome.error == SAMPLE_OK)
+  } else if (vu->threw && vu->stop.error == SAMPLE_OK && vu->outcome.error == SAMPLE_OK) {
     vu_outcome_set(&vu->outcome, SAMPLE_SCRIPT, /* no memory even for the handler */
                    lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1)
                                                   : "error in error handling");
+  }
   return lua_gettop(L) - 1;
 }
 
