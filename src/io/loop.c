@@ -370,11 +370,12 @@ void loop_delete(struct loop *loop) {
   uv_walk(&loop->uv, count_left, &left);
   loopfd_name_open(loop);
   left += loop->n_fds;
-  if (loop->timers.n)
-    log_error("loop_delete: still armed: %zu timers", loop->timers.n);
+  size_t armed = timers_armed(&loop->timers);
+  if (armed)
+    log_error("loop_delete: still armed: %zu timers", armed);
   if (loop->posts)
     log_error("loop_delete: posts that have not run");
-  assert(left == 0 && loop->timers.n == 0 && loop->posts == NULL);
+  assert(left == 0 && armed == 0 && loop->posts == NULL);
   uv_close((uv_handle_t *)&loop->prepare, NULL);
   uv_close((uv_handle_t *)&loop->check, NULL);
   uv_close((uv_handle_t *)&loop->spin, NULL);

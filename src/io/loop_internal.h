@@ -33,6 +33,7 @@ struct timers {
   uint32_t order;
   int fd;
   bool firing, precise;
+  bool hole; /* heap[0] has fired: its place is kept for who is armed next */
 };
 
 struct loop {
@@ -106,6 +107,7 @@ void timers_run(struct loop *loop);
 bool timers_arm(struct timers *t, uint64_t now);
 /* The earliest due time, UINT64_MAX when there is none. */
 uint64_t timers_next(const struct timers *t);
+size_t timers_armed(const struct timers *t);
 /* The timerfd has become readable. */
 void timers_ticked(struct timers *t);
 

@@ -78,7 +78,7 @@ static uint32_t chunk_size(const struct engine *e, uint32_t open, uint32_t budge
   return open < budget ? open : budget;
 }
 
-static void note_scheduled(struct engine *e, struct engine_request *r, uint32_t tokens) {
+static inline void note_scheduled(struct engine *e, struct engine_request *r, uint32_t tokens) {
   MEM_GROW(e->scheduled, e->n_scheduled, e->cap_scheduled);
   e->scheduled[e->n_scheduled++] = (struct engine_scheduled){.req = r, .tokens = tokens};
   e->totals.scheduled_tokens += tokens;
@@ -86,7 +86,8 @@ static void note_scheduled(struct engine *e, struct engine_request *r, uint32_t 
 
 /* Most decodes write into a block that they have and do not fill it: engine_place would find
  * nothing to do. */
-static bool fits_in_block(const struct engine *e, const struct engine_request *r, uint32_t n) {
+static inline bool fits_in_block(const struct engine *e, const struct engine_request *r,
+                                 uint32_t n) {
   const struct engine_blocks *b = r->blocks;
   uint64_t end = (uint64_t)r->num_computed + n, size = e->config.block_size;
   return end <= b->n * size && end < ((uint64_t)b->registered + 1) * size;
@@ -96,6 +97,11 @@ static bool fits_in_block(const struct engine *e, const struct engine_request *r
 static bool schedule_running(struct engine *e, uint32_t *budget) {
   bool preempted = false;
   for (struct engine_request *r = e->running.head; r && *budget; r = r->next) {
+    if (r->num_computed + 1 == r->num_tokens && !r->num_pending && fits_in_block(e, r, 1)) {
+      note_scheduled(e, r, 1);
+      --*budget;
+      continue;
+    }
     if (engine_ends_with_pending(e, r))
       continue;
     uint32_t n = chunk_size(e, r->num_tokens + r->num_pending - r->num_computed, *budget);
@@ -283,6 +289,13 @@ const uint32_t *engine_hold_blocks(const struct engine *e, uint64_t hold_id, uin
   return NULL;
 }
 
+static void end_request(struct engine *e, struct engine_request *r) {
+  end_blocks(e, r);
+  r->finish = ENGINE_LENGTH;
+  MEM_GROW(e->finished, e->n_finished, e->cap_finished);
+  e->finished[e->n_finished++] = r;
+}
+
 static inline void sample(struct engine *e, struct engine_request *r) {
   if (r->sample)
     r->tokens[r->num_tokens] = r->sample(r->user, r, r->num_output);
@@ -290,12 +303,8 @@ static inline void sample(struct engine *e, struct engine_request *r) {
   r->num_output++;
   MEM_GROW(e->sampled, e->n_sampled, e->cap_sampled);
   e->sampled[e->n_sampled++] = r;
-  if (r->num_output < r->max_output && r->num_tokens < e->config.max_model_len)
-    return;
-  end_blocks(e, r);
-  r->finish = ENGINE_LENGTH;
-  MEM_GROW(e->finished, e->n_finished, e->cap_finished);
-  e->finished[e->n_finished++] = r;
+  if (r->num_output >= r->max_output || r->num_tokens >= e->config.max_model_len)
+    end_request(e, r);
 }
 
 void engine_sample(struct engine *e, struct engine_request *r) {

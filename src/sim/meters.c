@@ -105,6 +105,10 @@ void meters_free(struct meters *m) {
 }
 
 void meters_observe(struct meters *m, enum meter_hist which, double value) {
+  meters_observe_times(m, which, value, 1);
+}
+
+void meters_observe_times(struct meters *m, enum meter_hist which, double value, uint32_t n) {
   const struct meter_edges *e = &m->edges[which];
   struct meter_counts *h = &m->hists[which];
   uint32_t lo = 0, hi = e->n; /* the first edge >= value */
@@ -119,9 +123,10 @@ void meters_observe(struct meters *m, enum meter_hist which, double value) {
   }
   h->last_value = value;
   h->last_bucket = lo;
-  h->buckets[lo]++;
-  h->count++;
-  h->sum += value;
+  h->buckets[lo] += n;
+  h->count += n;
+  for (; n; n--)
+    h->sum += value;
 }
 
 void meters_output(struct meters *m, uint64_t now_ns, uint64_t tokens) {

@@ -88,6 +88,8 @@ void meters_init(struct meters *m, enum meters_style style, uint32_t max_model_l
                  double created_s);
 void meters_free(struct meters *m);
 void meters_observe(struct meters *m, enum meter_hist which, double value);
+/* The same n times: also the sum is, to the last bit, as if they came one by one. */
+void meters_observe_times(struct meters *m, enum meter_hist which, double value, uint32_t n);
 
 #define METERS_RATE_STEPS 40
 /* A step ended that gave so many output tokens: for output_rate. */

@@ -120,6 +120,8 @@ static void take_batch(struct replica *r, const struct engine_step *step) {
     r->batch[r->n_batch++] = seq;
   }
   r->n_prefilling = 0;
+  if (step->n_sampled == step->n_scheduled) /* none was left out */
+    return;
   for (size_t i = 0; i < step->n_scheduled; i++) {
     struct replica_seq *seq = seq_of(step->scheduled[i].req);
     if (seq->in_step || seq->first_ns || !seq->on_progress)
@@ -270,22 +272,67 @@ static void count_finished(struct replica *r, const struct replica_seq *seq) {
   meters_observe(m, METER_TPOT, per_token(r, seq, n));
 }
 
-/* Returns the prompt tokens that the step counts for iteration_tokens: all of a prompt at once. */
-static uint64_t count_token(struct replica *r, struct replica_seq *seq, bool last,
-                            uint64_t now_ns) {
-  uint64_t prompt = 0;
-  r->meters.generation_tokens++;
-  if (!seq->first_ns) {
-    seq->first_ns = now_ns;
-    prompt = seq->engine.prompt_len;
-    count_first(r, seq);
-  } else {
-    meters_observe(&r->meters, METER_ITL, seconds(seq->last_ns, now_ns));
+/* Gaps of the step that are equal, which most are: n tokens follow one of `since_ns`. */
+struct gaps {
+  uint64_t since_ns;
+  uint32_t n;
+};
+
+static void count_gaps(struct replica *r, const struct gaps *g, uint64_t now_ns) {
+  if (g->n)
+    meters_observe_times(&r->meters, METER_ITL, seconds(g->since_ns, now_ns), g->n);
+}
+
+/* Counts what the step sampled. Whether anybody is to be told of it, or has left. */
+static bool count_batch_end(struct replica *r, uint64_t now_ns) {
+  struct gaps gaps = {0};
+  uint64_t output = 0, prompts = 0;
+  bool told = false;
+  for (size_t i = 0; i < r->n_batch; i++) {
+    struct replica_seq *seq = r->batch[i];
+    bool last = seq->engine.finish == ENGINE_LENGTH;
+    told = told || last || seq->gone || !seq->quiet || seq->engine.num_output == 1;
+    if (seq->gone)
+      continue;
+    output++;
+    if (!seq->first_ns) {
+      seq->first_ns = now_ns;
+      prompts += seq->engine.prompt_len; /* all of a prompt at once */
+      count_first(r, seq);
+    } else if (gaps.n && seq->last_ns == gaps.since_ns) {
+      gaps.n++;
+    } else {
+      count_gaps(r, &gaps, now_ns);
+      gaps = (struct gaps){seq->last_ns, 1};
+    }
+    seq->last_ns = now_ns;
+    if (last)
+      count_finished(r, seq);
   }
-  seq->last_ns = now_ns;
-  if (last)
-    count_finished(r, seq);
-  return prompt;
+  count_gaps(r, &gaps, now_ns);
+  r->meters.generation_tokens += output;
+  r->meters.steps++;
+  meters_output(&r->meters, now_ns, output);
+  if (output) /* vLLM has no statistics of a step without (v1/engine/async_llm.py) */
+    meters_observe(&r->meters, METER_ITERATION_TOKENS, (double)(output + prompts));
+  return told;
+}
+
+static void end_prefilling(struct replica *r, uint64_t now_ns) {
+  for (size_t i = 0; i < r->n_prefilling; i++) {
+    struct replica_seq *seq = r->prefilling[i];
+    seq->in_step = false;
+    if (seq->gone)
+      seq->on_gone(seq);
+    else
+      seq->on_progress(seq, now_ns);
+  }
+  r->n_prefilling = 0;
+}
+
+static inline void stamp(struct replica_seq *seq, uint64_t now_ns) {
+  if (seq->stamps)
+    seq->stamps[seq->n_stamps++] = now_ns;
 }
 
 void replica_end(struct replica *r, uint64_t now_ns) {
@@ -296,30 +343,14 @@ void replica_end(struct replica *r, uint64_t now_ns) {
     land(r, now_ns);
   r->now = r->after;
   publish(r, now_ns);
-  uint64_t tokens = 0, output = 0;
-  for (size_t i = 0; i < r->n_batch; i++) {
-    struct replica_seq *seq = r->batch[i];
-    if (seq->gone)
-      continue;
-    bool last = seq->engine.finish == ENGINE_LENGTH;
-    tokens += 1 + count_token(r, seq, last, now_ns);
-    output++;
+  bool told = count_batch_end(r, now_ns);
+  end_prefilling(r, now_ns);
+  for (size_t i = 0; !told && i < r->n_batch; i++) {
+    r->batch[i]->in_step = false;
+    stamp(r->batch[i], now_ns);
   }
-  meters_output(&r->meters, now_ns, output);
-  r->meters.steps++;
-  if (output) /* vLLM has no statistics of a step without (v1/engine/async_llm.py) */
-    meters_observe(&r->meters, METER_ITERATION_TOKENS, (double)tokens);
-  for (size_t i = 0; i < r->n_prefilling; i++) {
-    struct replica_seq *seq = r->prefilling[i];
-    seq->in_step = false;
-    if (seq->gone)
-      seq->on_gone(seq);
-    else
-      seq->on_progress(seq, now_ns);
-  }
-  r->n_prefilling = 0;
   /* Counted first, handed out after: an on_token may abort others of this batch. */
-  for (size_t i = 0; i < r->n_batch; i++) {
+  for (size_t i = 0; told && i < r->n_batch; i++) {
     struct replica_seq *seq = r->batch[i];
     bool last = seq->engine.finish == ENGINE_LENGTH;
     seq->in_step = false;
@@ -329,8 +360,7 @@ void replica_end(struct replica *r, uint64_t now_ns) {
       seq->on_gone(seq);
       continue;
     }
-    if (seq->stamps)
-      seq->stamps[seq->n_stamps++] = now_ns;
+    stamp(seq, now_ns);
     if (!seq->quiet || last || seq->engine.num_output == 1)
       seq->on_token(seq, last, now_ns);
   }

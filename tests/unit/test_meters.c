@@ -132,10 +132,28 @@ static void test_form(void **state) {
   meters_free(&m);
 }
 
+/* Ten times 0.1 one by one is not 1: nor is it at once. */
+static void test_many_at_once(void **state) {
+  (void)state;
+  struct meters one, many;
+  meters_init(&one, METERS_VLLM, 8192, 0);
+  meters_init(&many, METERS_VLLM, 8192, 0);
+  for (int i = 0; i < 10; i++)
+    meters_observe(&one, METER_ITL, 0.1);
+  meters_observe_times(&many, METER_ITL, 0.1, 10);
+  const struct meter_counts *a = &one.hists[METER_ITL], *b = &many.hists[METER_ITL];
+  assert_int_equal(b->count, 10);
+  assert_true(a->sum == b->sum && b->sum != 1.0);
+  assert_int_equal(b->buckets[4], 10); /* up to 0.1 */
+  meters_free(&one);
+  meters_free(&many);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gauges_and_counters),
       cmocka_unit_test(test_histogram),
+      cmocka_unit_test(test_many_at_once),
       cmocka_unit_test(test_length_edges_end_with_the_context),
       cmocka_unit_test(test_form),
   };

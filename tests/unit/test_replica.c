@@ -195,6 +195,45 @@ static void test_requests_share_steps(void **state) {
   replica_delete(r);
 }
 
+static void on_quiet(struct replica_seq *seq, bool last, uint64_t now_ns) {
+  struct job *j = CONTAINER_OF(seq, struct job, seq);
+  j->at[j->n++] = now_ns;
+  j->last = last;
+}
+
+/* Who is quiet hears of the first token and the last; the others are stamped all the same, in steps
+ * in which nobody is told anything and in those of others' ends. */
+static void test_quiet_requests(void **state) {
+  (void)state;
+  struct replica *r = make("llama-3.1-8b", 1000);
+  struct job a, b, c;
+  struct job *const jobs[] = {&a, &b, &c};
+  uint64_t stamps[3][10], due, now = 0, ends[10];
+  for (uint32_t i = 0; i < 3; i++) {
+    add(r, jobs[i], 20, 10 - 2 * i, 100 * i, 0);
+    jobs[i]->seq.on_token = on_quiet;
+    jobs[i]->seq.quiet = true;
+    jobs[i]->seq.stamps = stamps[i];
+  }
+  size_t n = 0;
+  for (; replica_begin(r, now, &due); n++)
+    replica_end(r, ends[n] = now = due);
+  assert_int_equal(n, 10);
+  for (uint32_t i = 0; i < 3; i++) {
+    assert_int_equal(jobs[i]->seq.n_stamps, 10 - 2 * i);
+    assert_memory_equal(stamps[i], ends, (10 - 2 * i) * sizeof *ends);
+    assert_int_equal(jobs[i]->n, 2);
+    assert_true(jobs[i]->last);
+    assert_int_equal(jobs[i]->at[1], ends[9 - 2 * i]);
+    assert_int_equal(jobs[i]->seq.last_ns, ends[9 - 2 * i]);
+  }
+  check_near(metric(r, "vllm:inter_token_latency_seconds_count" M), 9 + 7 + 5, 0);
+  check_near(metric(r, "vllm:inter_token_latency_seconds_sum" M),
+             (double)(ends[9] + ends[7] + ends[5] - 3 * ends[0]) / 1e9, 1e-12);
+  check_near(metric(r, "vllm:generation_tokens_total" M), 24, 0);
+  replica_delete(r);
+}
+
 /* Asynchronous scheduling: alone a request is as fast; who comes in the middle of a step waits for
  * the next one too, and may leave while both are under way. */
 static void test_steps_scheduled_ahead(void **state) {
@@ -644,6 +683,7 @@ int main(void) {
       cmocka_unit_test(test_one_token_of_a_long_prompt),
       cmocka_unit_test(test_time_per_token_of_tgi),
       cmocka_unit_test(test_requests_share_steps),
+      cmocka_unit_test(test_quiet_requests),
       cmocka_unit_test(test_lateness_does_not_add_up),
       cmocka_unit_test(test_gauges_are_those_of_the_last_step),
       cmocka_unit_test(test_abort_waiting_running_and_in_a_step),

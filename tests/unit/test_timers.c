@@ -362,6 +362,44 @@ static void lateness_counts_the_timers_before(void **state) {
   loop_delete(l.loop);
 }
 
+/* It is taken by the next one that is armed, or closed when another is cleared. */
+static void who_fires_leaves_a_place(void **state) {
+  (void)state;
+  struct suite *s = suite_new(fire_plain);
+  struct item *it = s->items;
+  const struct timers *t = &s->loop->timers;
+  uint64_t base = loop_now(s->loop), later = base + 1000 * NS_PER_S;
+  arm(&it[0], base);
+  arm(&it[1], later + 1);
+  arm(&it[2], later + 2);
+  arm(&it[3], later);
+  timers_run(s->loop);
+  assert_int_equal(s->n_fired, 1);
+  assert_int_equal(timers_armed(t), 3);
+  assert_true(timers_next(t) == later);
+  arm(&it[0], later + 3);
+  assert_int_equal(timers_armed(t), 4);
+  assert_true(timers_next(t) == later);
+  arm(&it[4], base);
+  timers_run(s->loop);
+  loop_timer_clear(s->loop, &it[3].timer);
+  assert_int_equal(timers_armed(t), 3);
+  assert_true(timers_next(t) == later + 1);
+  arm(&it[4], base);
+  timers_run(s->loop);
+  for (int i = 0; i < 3; i++)
+    loop_timer_clear(s->loop, &it[i].timer);
+  assert_int_equal(timers_armed(t), 0);
+  assert_true(timers_next(t) == UINT64_MAX);
+  arm(&it[4], base);
+  timers_run(s->loop);
+  timers_run(s->loop); /* there is a place and nobody else */
+  assert_int_equal(s->n_fired, 4);
+  assert_int_equal(timers_armed(t), 0);
+  assert_true(timers_next(t) == UINT64_MAX);
+  suite_delete(s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fires_in_order_of_time_then_of_arming),
@@ -372,6 +410,7 @@ int main(void) {
       cmocka_unit_test(the_timerfd_is_set_only_when_the_earliest_moves_forward),
       cmocka_unit_test(precise_timers_fire_in_order_and_never_early),
       cmocka_unit_test(lateness_counts_the_timers_before),
+      cmocka_unit_test(who_fires_leaves_a_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
