@@ -287,7 +287,7 @@ static void count_gaps(struct replica *r, const struct gaps *g, uint64_t now_ns)
 static bool count_batch_end(struct replica *r, uint64_t now_ns) {
   struct gaps gaps = {0};
   uint64_t output = 0, prompts = 0;
-  bool told = false;
+  bool told = r->n_prefilling > 0;
   for (size_t i = 0; i < r->n_batch; i++) {
     struct replica_seq *seq = r->batch[i];
     bool last = seq->engine.finish == ENGINE_LENGTH;
