@@ -12,15 +12,83 @@ local MOST_ACTIONS = 12 -- with spans, in the table; summary.json has all
 local STATES = { failed = "failed", cut_off = "cut off by the end of the load",
   not_begun = "not begun: the load ended before" }
 
--- "restart r1", "a function"
+-- Fields of an action in the order in which they are told; what is not here has words of its own.
+local FIELDS = { "down", "start", "after", "timeout", "blocks", "tokens", "delay", "p", "count",
+  "reset_running", "lasts" }
+
+local function shown(value)
+  return type(value) == "number" and ("%.12g"):format(value) or tostring(value)
+end
+
+local function sum(by_replica)
+  local n
+  for _, value in pairs(object(by_replica)) do
+    n = (n or 0) + (num(value) or 0)
+  end
+  return n
+end
+
+-- What came of it: ": 600 blocks, 212 evicted", ": r3"
+local function outcome(action, answer)
+  local parts = {}
+  if action == "pressure" and sum(answer.blocks) then
+    parts[1] = ("%s, %s evicted"):format(counted(sum(answer.blocks), "block"),
+      count(sum(answer.evicted_blocks) or 0))
+  elseif action == "reset_cache" and #object(answer.reset) > 0 then
+    parts[1] = "reset on " .. table.concat(answer.reset, ", ")
+  elseif action == "add" and #object(answer.replicas) > 0 then
+    parts[1] = table.concat(answer.replicas, ", ")
+  end
+  for _, id in ipairs(words.sorted_keys(object(answer.refused))) do
+    parts[#parts + 1] = ("refused by %s (%s)"):format(id, tostring(answer.refused[id]))
+  end
+  return #parts > 0 and ": " .. table.concat(parts, "; ") or ""
+end
+
+local function share(value)
+  return num(value) and ("%.12g %%"):format(value * 100) or tostring(value)
+end
+
+-- "restart r1, down 2s", "pressure 30% on all: 600 blocks, 212 evicted", "a function"
 local function title(record)
-  local action = object(record.action)
+  local action, answer = object(record.action), object(record.answer)
   local name = text(action.action)
   if not name then
     return ("the function of timeline[%s]"):format(tostring(num(record.entry) or "?"))
   end
   local replica = text(action.replica)
-  return name .. (replica and " " .. (replica == "*" and "all" or replica) or "")
+  local whom = replica == "*" and "all" or replica
+  local said = name
+  if action.share ~= nil then
+    said = said .. " " .. share(action.share) .. " on " .. (whom or "all")
+  else
+    said = said .. (whom and " " .. whom or "")
+  end
+  if text(action.fault) then
+    said = said .. (whom and ": " or " on all: ") .. action.fault
+  end
+  for _, field in ipairs(FIELDS) do
+    if action[field] ~= nil and type(action[field]) ~= "table" then
+      said = said .. ", " .. field:gsub("_", " ") .. " " .. shown(action[field])
+    end
+  end
+  return said .. outcome(name, answer)
+end
+
+-- Whether something else was done to the fleet in a span of `record`: what it shows is not of this alone.
+local function is_shared(span, record, all)
+  local from, to = num(span.from_ns), num(span.to_ns)
+  local own = num(record.entry) and ("timeline[%d]"):format(record.entry)
+  for _, other in ipairs(from and to and all or {}) do
+    other = object(other)
+    local begin = num(other.begin_ns)
+    local ours = not text(object(record.action).action) and other.by == own
+    local acted = begin and other.state ~= "failed" and text(object(other.action).action)
+    if other ~= record and acted and not ours and begin < to and (num(other.end_ns) or to) >= from then
+      return true
+    end
+  end
+  return false
 end
 
 local function seconds_of(record)
@@ -41,11 +109,14 @@ local function span_row(head, span)
     num(span.cached_share) and quantity(span.cached_share, "ratio") or { "—", mark = "dim" } }
 end
 
-local function add_spans(rows, record)
+local function add_spans(rows, record, all)
+  local any = false
   for _, name in ipairs(SPANS) do
     local span = object(record[name])
     if num(span.seconds) then
-      rows[#rows + 1] = span_row(name, span)
+      local shared = is_shared(span, record, all)
+      any = any or shared
+      rows[#rows + 1] = span_row(name .. (shared and " *" or ""), span)
       for _, id in ipairs(words.sorted_keys(object(span.replicas))) do
         local part = object(span.replicas[id])
         part.seconds = span.seconds
@@ -53,6 +124,7 @@ local function add_spans(rows, record)
       end
     end
   end
+  return any
 end
 
 local function empty_row(at, what)
@@ -61,15 +133,16 @@ end
 
 --- The section; no rows where nothing was done.
 function timeline.section(summary)
-  local rows, notes, shown, more = {}, {}, 0, 0
-  for _, record in ipairs(object(summary.timeline)) do
+  local rows, notes, seen, more, any_shared = {}, {}, 0, 0, false
+  local all = object(summary.timeline)
+  for _, record in ipairs(all) do
     record = object(record)
     local state, lasted = text(record.state), seconds_of(record)
     local wrong = STATES[state] and (text(record.error) and state == "failed" and "failed: " .. record.error
       or STATES[state])
     local by = text(record.by)
-    shown = shown + 1
-    if shown > MOST_ACTIONS and not wrong then
+    seen = seen + 1
+    if seen > MOST_ACTIONS and not wrong then
       more = more + 1
     else
       local at = num(record.at_s) and quantity(record.at_s, "s") or "—"
@@ -82,11 +155,18 @@ function timeline.section(summary)
       if by and by ~= "timeline" then
         rows[#rows + 1] = empty_row("", { "by " .. by, mark = "dim" })
       end
-      add_spans(rows, record)
+      local note = text(object(record.answer).note)
+      if note then
+        rows[#rows + 1] = empty_row("", { note, mark = "bad" })
+      end
+      any_shared = add_spans(rows, record, all) or any_shared
     end
   end
   if more > 0 then
     notes[#notes + 1] = ("%s more are in summary.json, timeline."):format(counted(more, "action"))
+  end
+  if any_shared then
+    notes[#notes + 1] = "* Something else was done to the fleet in this span, too."
   end
   if #rows > 0 then
     notes[#notes + 1] = "Times count from the start of the measured window. Requests belong to the span in "

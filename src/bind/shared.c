@@ -81,7 +81,7 @@ static int proxy_index(lua_State *L) {
     refuse_name(L, s, lua_tostring(L, -1));
   if (special == LUA_TTABLE) {
     lua_pushvalue(L, 2);
-    lua_rawget(L, -2);
+    lua_gettable(L, -2); /* the methods may refuse a name */
     return 1;
   }
   lua_pushnil(L);

@@ -14,15 +14,27 @@
 #include "run/timeline.h"
 #include "run/worker.h"
 
-/* An action and the field that its first argument may be, instead of a table of all of them. */
+/* An action, the field that its first argument may be, instead of a table of all of them, and a
+ * call. */
 static const struct method {
-  const char *name, *first;
+  const char *name, *first, *call;
 } methods[] = {
-    {"add", "start"},       {"clear_faults", "replica"}, {"delay_events", "delay"},
-    {"drain", "replica"},   {"drop_events", "p"},        {"fault", "fault"},
-    {"kill", "replica"},    {"pressure", "share"},       {"reset_cache", "replica"},
-    {"restart", "replica"},
+    {"add", "start", "fleet:add(\"5s\")"},
+    {"clear_faults", "replica", "fleet:clear_faults(\"r1\")"},
+    {"delay_events", "delay", "fleet:delay_events(\"500ms\", { lasts = \"10s\" })"},
+    {"drain", "replica", "fleet:drain(\"r1\", { timeout = \"30s\" })"},
+    {"drop_events", "p", "fleet:drop_events(0.3, { lasts = \"10s\" })"},
+    {"fault", "fault", "fleet:fault(\"429 p=0.5\", { replica = \"r1\", lasts = \"10s\" })"},
+    {"kill", "replica", "fleet:kill(\"r1\")"},
+    {"pressure", "share", "fleet:pressure(\"30%\", { replica = \"r1\", lasts = \"10s\" })"},
+    {"reset_cache", "replica", "fleet:reset_cache(\"r1\", { reset_running = true })"},
+    {"restart", "replica", "fleet:restart(\"r1\", { down = \"2s\" })"},
 };
+
+/* What vu.fleet has besides, and may be without. */
+static const char *const fields[] = {"block_size", "gateway",   "hash_scheme", "model",
+                                     "now",        "replicas",  "simulated",   "template",
+                                     "tenant",     "tokenizer", "verify"};
 
 static const char no_port[] =
     "fleet:%s: these servers cannot be told to: that is for the built-in fleet (perigee run "
@@ -48,15 +60,15 @@ static MAY_RAISE void name_replica(lua_State *L, const struct vu *vu, const stru
 
 /* The action of the arguments behind the fleet: (first, fields), (fields) or (first). */
 static MAY_RAISE void read_action(lua_State *L, const struct method *m, struct value *out) {
-  int fields = lua_istable(L, 2) ? 2 : 3;
+  int at = lua_istable(L, 2) ? 2 : 3;
   *out = value_object();
-  if (fields == 2 && !lua_isnoneornil(L, 3))
+  if (at == 2 && !lua_isnoneornil(L, 3))
     bind_raise(L, "fleet:%s: give one table of fields, not two", m->name);
-  if (!lua_isnoneornil(L, fields)) {
-    if (!lua_istable(L, fields))
-      bind_raise(L, "fleet:%s: a table of fields is expected, got %s", m->name,
-                 luaL_typename(L, fields));
-    bind_to_value(L, fields, out);
+  if (!lua_isnoneornil(L, at)) {
+    if (!lua_istable(L, at))
+      bind_raise(L, "fleet:%s: a table of fields is expected, got %s; as in %s", m->name,
+                 luaL_typename(L, at), m->call);
+    bind_to_value(L, at, out);
     if (out->kind != VALUE_OBJECT && value_count(out) > 0)
       bind_raise(L, "fleet:%s: fields have names, as in { %s = ... }", m->name, m->first);
     if (out->kind != VALUE_OBJECT) {
@@ -66,7 +78,7 @@ static MAY_RAISE void read_action(lua_State *L, const struct method *m, struct v
   }
   if (value_get(out, "action"))
     bind_raise(L, "fleet:%s: the action is the method's name; leave the field action out", m->name);
-  if (fields == 3 && !lua_isnoneornil(L, 2)) {
+  if (at == 3 && !lua_isnoneornil(L, 2)) {
     struct value *first = bind_hold_value(L);
     if (value_get(out, m->first))
       bind_raise(L, "fleet:%s: %s is given twice", m->name, m->first);
@@ -156,7 +168,40 @@ void vu_add_fleet_methods(lua_State *L) {
   }
 }
 
+/* __index of the methods of vu.fleet: a name that is none. */
+static int unknown_name(lua_State *L) {
+  const char *known[ARRAY_LEN(methods) + ARRAY_LEN(fields)];
+  size_t n = 0;
+  const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : NULL;
+  luaL_Buffer list;
+  lua_settop(L, 2);
+  luaL_buffinit(L, &list);
+  for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+    known[n++] = methods[i].name;
+    luaL_addstring(&list, i ? ", " : "");
+    luaL_addstring(&list, methods[i].name);
+  }
+  luaL_pushresult(&list);
+  bool is_field = false;
+  for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+    known[n++] = fields[i];
+    is_field = is_field || (name && strcmp(fields[i], name) == 0);
+  }
+  if (!name || is_field) {
+    lua_pushnil(L);
+    return 1;
+  }
+  const char *near = err_nearest(name, known, n);
+  bind_raise(L, "vu.fleet has no '%s'%s%s%s; its methods are %s", name,
+             near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
+             lua_tostring(L, 3));
+}
+
 void vu_push_fleet_methods(lua_State *L) {
   lua_createtable(L, 0, ARRAY_LEN(methods));
   vu_add_fleet_methods(L);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, unknown_name);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
 }

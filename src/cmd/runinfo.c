@@ -75,6 +75,21 @@ static void add_list(struct value *banner, const char *name, const struct option
   buf_free(&text);
 }
 
+/* Where whoever wants to follow the built-in fleet's KV events connects to. */
+static void add_kv_events(struct value *banner, const struct fleet *f) {
+  struct buf text;
+  buf_init(&text, BUF_MAX_OWN);
+  for (size_t i = 0; i < f->n_replicas; i++) {
+    const struct fleet_replica *r = &f->replicas[i];
+    if (r->kv_events)
+      buf_printf(&text, "%s%s %s%s%s", text.len ? ", " : "", r->id, r->kv_events,
+                 r->kv_replay ? ", replay " : "", r->kv_replay ? r->kv_replay : "");
+  }
+  if (text.len)
+    add_banner(banner, "kv events", "%.900s", text.data);
+  buf_free(&text);
+}
+
 /* What `goodput` is made of. */
 static void add_objectives(struct value *banner, const struct metrics *metrics) {
   struct buf text;
@@ -158,6 +173,7 @@ static struct value banner(const struct runjob *job) {
     own = true;
   }
   add_list(&list, "settings", &job->options.sim.sets);
+  add_kv_events(&list, &job->fleet);
   add_sweep(&list, job);
   add_list(&list, "faults", &job->options.sim.faults);
   add_banner(&list, "model", "%s; tokens counted by %s",
@@ -248,6 +264,10 @@ static struct value fleet_value(const struct fleet *f) {
     set_text(&r, "url", f->replicas[i].url);
     if (i >= f->n_replicas - f->n_spares)
       value_set(&r, "spare", value_bool(true));
+    if (f->replicas[i].kv_events)
+      set_text(&r, "kv_events", f->replicas[i].kv_events);
+    if (f->replicas[i].kv_replay)
+      set_text(&r, "kv_events_replay", f->replicas[i].kv_replay);
     value_push(&list, r);
   }
   value_set(&v, "replicas", list);

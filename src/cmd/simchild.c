@@ -161,6 +161,12 @@ static int add_replicas(struct fleet *fleet, const struct value *list, struct er
     snprintf(text, sizeof text, "%s=%s", value_to_string(value_get(r, "id")),
              value_to_string(value_get(r, "url")));
     rc = fleet_add_replica(fleet, text, err);
+    const char *events = value_to_string(value_get(r, "kv_events"));
+    const char *replay = value_to_string(value_get(r, "kv_events_replay"));
+    if (!rc && events)
+      fleet->replicas[fleet->n_replicas - 1].kv_events = mem_strdup(events);
+    if (!rc && replay)
+      fleet->replicas[fleet->n_replicas - 1].kv_replay = mem_strdup(replay);
   }
   return rc;
 }

@@ -14,6 +14,8 @@ void fleet_free(struct fleet *f) {
     mem_free(f->replicas[i].url);
     mem_free(f->replicas[i].metrics);
     mem_free(f->replicas[i].admin_id);
+    mem_free(f->replicas[i].kv_events);
+    mem_free(f->replicas[i].kv_replay);
   }
   mem_free(f->replicas);
   char *const strings[] = {f->gateway,  f->model,       f->tenant,  f->tokenizer, f->family,

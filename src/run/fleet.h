@@ -13,8 +13,9 @@ struct tokens_shared;
 #define FLEET_REPLICAS_MAX 4096 /* more are a mistake, and each is asked before the run */
 
 struct fleet_replica {
-  char *id, *url; /* url without a trailing slash */
-  char *metrics;  /* NULL = url + "/metrics" */
+  char *id, *url;              /* url without a trailing slash */
+  char *metrics;               /* NULL = url + "/metrics" */
+  char *kv_events, *kv_replay; /* endpoints of the built-in fleet's KV events; NULL: none */
   char *admin_id; /* what the admin port calls it; NULL: the same, or there is no such port */
 };
 

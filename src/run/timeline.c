@@ -29,6 +29,7 @@ struct timeline {
   uint64_t window_ns; /* loop clock; 0 = the load has not started */
   bool held;          /* nothing of the plan begins any more */
   size_t n_functions; /* that run */
+  size_t n_unknown;   /* replicas that were added and get no requests */
   void (*over)(void *user);
   void *over_user;
   struct timeline_ask *asks; /* under way */
@@ -141,6 +142,33 @@ static void after_action(const struct timeline *t, const struct fleetport_call *
   mem_free(out);
 }
 
+static bool is_known(const struct fleet *f, const char *replica) {
+  for (size_t i = 0; i < f->n_replicas; i++)
+    if (strcmp(f->replicas[i].id, replica) == 0)
+      return true;
+  return false;
+}
+
+/* Of a replica that was added and that the run did not know of when it began: it gets nothing. */
+static void note_unknown(struct timeline *t, struct fleetport_call *call) {
+  const struct fleet *f = t->run->config->fleet;
+  const char *id = value_to_string(value_at(value_get(&call->answer, "replicas"), 0));
+  char note[320];
+  if (call->rc || strcmp(name_of(call->action), "add") != 0 || !t->run->router || !id ||
+      is_known(f, id))
+    return;
+  t->n_unknown++;
+  if (f->replicas[0].admin_id)
+    snprintf(note, sizeof note, "%.100s gets no requests: the fleet file does not name it", id);
+  else
+    snprintf(note, sizeof note,
+             "%.100s gets no requests: what a script adds is not known when the run begins; "
+             "--spares %zu",
+             id, f->n_spares + t->n_unknown);
+  log_warn("%s", note);
+  value_set(&call->answer, "note", value_cstring(note));
+}
+
 /* ---- the plan's ---- */
 
 static void on_slot_done(struct fleetport_call *call) {
@@ -148,6 +176,7 @@ static void on_slot_done(struct fleetport_call *call) {
   slot->under_way = false;
   after_action(slot->timeline, call, slot->out);
   slot->out = NULL;
+  note_unknown(slot->timeline, call);
   end_record(slot->timeline, slot->record, call->rc ? call->err.text : NULL, &call->answer);
   if (call->rc)
     log_error("timeline[%u] %s failed: %s", slot->entry->number, name_of(&slot->entry->action),
@@ -301,6 +330,7 @@ static void on_ask_done(struct fleetport_call *call) {
   struct timeline *t = ask->timeline;
   after_action(t, call, ask->out);
   ask->out = NULL;
+  note_unknown(t, call);
   end_record(t, ask->record, call->rc ? call->err.text : NULL, &call->answer);
   ask->rc = call->rc;
   ask->err = call->err;

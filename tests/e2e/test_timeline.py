@@ -185,6 +185,41 @@ return perigee.plan { load = perigee.closed { users = 9, duration = "2s" }, sess
     assert error in r.report(), r.report()
 
 
+def test_events_need_a_fleet_that_publishes_them(work):
+    script = work.write("events.lua", HEAD + plan("{ at = '200ms', action = 'drop_events', count = 2 }", "duration = '1s'"))
+    for command in ("run", "dry"):
+        r = work.perigee(command, script, "--quiet", *LOOSE, "--label", command)
+        eq((r.status, records(r.summary)), (98, [(1, "timeline", "drop_events", "failed")]), r.err)
+        assert "the fleet publishes no KV events: start it with --sim-set kv_events=on" in r.err, r.err
+    r = work.perigee("run", script, *LOOSE, "--sim-set", "kv_events=on", "--sim", "2")
+    eq((r.status, records(r.summary)), (0, [(1, "timeline", "drop_events", "done")]), r.err)
+    ends = [(x["id"], x["kv_events"], x["kv_events_replay"]) for x in r.run["fleet"]["replicas"]]
+    assert all(e.startswith("tcp://") and p.startswith("tcp://") for _, e, p in ends), ends
+    line = ", ".join(f"{i} {e}, replay {p}" for i, e, p in ends)
+    eq([b["value"] for b in r.run["banner"] if b["name"] == "kv events"], [line])
+    assert line.split(",")[0] in r.report(), r.report()
+
+
+def test_what_was_done_is_told(work):
+    path = work.write("told.lua", HEAD + """
+return perigee.plan { load = perigee.closed { users = 3, duration = "3s" }, session = session,
+  timeline = { { at = "500ms", action = "pressure", share = "30%" },
+    { at = "1s", action = "fault", fault = "429 p=0.5", replica = "r0", lasts = "500ms" },
+    { at = "1500ms", run = function(fleet)
+        print(select(2, pcall(fleet.fault, fleet, "r1", "429 p=0.5")))
+        print(fleet:add().note)
+      end } } }""")
+    for command in ("run", "dry"):
+        r = work.perigee(command, path, *LOOSE, "--label", command)
+        text = r.report()
+        assert "pressure 30% on all: " in text and " evicted" in text, text
+        assert "fault r0: 429 p=0.5, lasts 500ms" in text, text
+        assert "before \\*" in text and "Something else was done to the fleet in this span, too." in text, text
+        note = "r3 gets no requests: what a script adds is not known when the run begins; --spares 1"
+        assert note in text and r.err.count(note) >= 1, r.err + text
+        assert 'a table of fields is expected, got string; as in fleet:fault("429 p=0.5", { replica = "r1", lasts' in r.err, r.err
+
+
 def test_servers_of_ones_own(work):
     with fleet(work, "--replicas", "2") as sim:
         urls, port = [r["url"] for r in sim.announce["replicas"]], sim.announce["admin"]

@@ -36,6 +36,52 @@ describe("what was done to the fleet", function()
     expect(texts(s.rows[6])[2]):eq "after"
   end)
 
+  it("says what was done, and what came of it", function()
+    local function said(action, answer)
+      local record = { by = "timeline", state = "done", at_s = 1, action = action, answer = answer }
+      local row = texts(timeline.section({ timeline = { record } }).rows[1])
+      return row[2]
+    end
+    expect(said { action = "restart", replica = "r1", down = "2s" }):eq "restart r1, down 2s"
+    expect(said({ action = "pressure", share = "30%" }, { blocks = { r0 = 300, r1 = 300 },
+      evicted_blocks = { r0 = 212, r1 = 0 } })):eq "pressure 30% on all: 600 blocks, 212 evicted"
+    expect(said({ action = "pressure", share = 0.3, replica = "r1", lasts = 5 }, { blocks = { r1 = 1 },
+      evicted_blocks = { r1 = 1 }, refused = {} })):eq "pressure 30 % on r1, lasts 5: 1 block, 1 evicted"
+    expect(said { action = "fault", replica = "r0", fault = "429 p=0.5", lasts = "3s" }):eq
+      "fault r0: 429 p=0.5, lasts 3s"
+    expect(said { action = "fault", fault = "empty" }):eq "fault on all: empty"
+    expect(said({ action = "reset_cache", replica = "*" }, { reset = { "r0", "r1" },
+      refused = { r2 = "12 blocks in use" } })):eq
+      "reset_cache all: reset on r0, r1; refused by r2 (12 blocks in use)"
+    expect(said({ action = "add", start = "1s" }, { replicas = { "r3" } })):eq "add, start 1s: r3"
+    expect(said { action = "drain", replica = "r2", after = "keep" }):eq "drain r2, after keep"
+  end)
+
+  it("says that an added replica gets nothing", function()
+    local s = timeline.section { timeline = { { by = "session=1", state = "done", at_s = 1, action = { action = "add" },
+      answer = { replicas = { "r3" }, note = "r3 gets no requests: --spares 1" } } } }
+    expect(texts(s.rows[3])[2]):eq "r3 gets no requests: --spares 1"
+    expect(s.rows[3][2].mark):eq "bad"
+  end)
+
+  it("marks the spans in which something else was done", function()
+    local function done(entry, begin_s, end_s, action)
+      local before, after = span(10, 1, 0, 0.01, 0.5), span(10, 1, 0, 0.01, 0.5)
+      before.from_ns, before.to_ns = (begin_s - 10) * 1e9, begin_s * 1e9
+      after.from_ns, after.to_ns = end_s * 1e9, (end_s + 10) * 1e9
+      return { entry = entry, by = "timeline", state = "done", at_s = begin_s, begin_ns = begin_s * 1e9,
+        end_ns = end_s * 1e9, action = action, before = before, after = after }
+    end
+    local s = timeline.section { timeline = { done(1, 20, 21, { action = "kill", replica = "r1" }),
+      done(2, 25, 26, { action = "restart", replica = "r1" }), done(3, 60, 61, { action = "add" }) } }
+    local heads = {}
+    for i, row in ipairs(s.rows) do
+      heads[i] = texts(row)[2]
+    end
+    expect(heads):eq { "kill r1", "before", "after *", "restart r1", "before *", "after", "add", "before", "after" }
+    expect(s.notes[1]):eq "* Something else was done to the fleet in this span, too."
+  end)
+
   it("says what went wrong, and who asked", function()
     local s = timeline.section { timeline = {
       { entry = 2, by = "timeline", action = { action = "kill", replica = "*" }, state = "failed",

@@ -282,6 +282,21 @@ static void the_end_does_not_wait(void **state) {
   assert_int_equal(runner_sessions(&runner, SAMPLE_INCOMPLETE), 1);
 }
 
+/* The fake adds r2, and there are no spares. */
+static void one_that_is_added_without_a_spare_is_said_to_get_nothing(void **state) {
+  (void)state;
+  fake.names = true;
+  run_plan(HEAD "return perigee.plan { load = perigee.closed { users = 1, sessions = 1 },\n"
+                "session = function(vu) print(fleet:add().note) print(fleet:restart('r0').note) "
+                "end }\n");
+  assert_string_equal(runner_printed(&runner),
+                      "r2 gets no requests: what a script adds is not known when the run begins; "
+                      "--spares 1\nnil\n");
+  assert_string_equal(
+      value_to_string(value_get(&runner.result.timeline.records[0].answer, "note")),
+      "r2 gets no requests: what a script adds is not known when the run begins; --spares 1");
+}
+
 static void misuse_is_named(void **state) {
   (void)state;
   run_plan(HEAD "local bad = fleet.kill\n"
@@ -296,12 +311,14 @@ static void misuse_is_named(void **state) {
                 "  print(select(2, pcall(function() f:kill(3) end)))\n"
                 "  print(select(2, pcall(function() f:kill { action = 'add' } end)))\n"
                 "  print(select(2, pcall(coroutine.wrap(function() f:kill 'r1' end))))\n"
-                "  print(f.nothing, pcall(function() f.x = 1 end))\n"
+                "  print(f.gateway, pcall(function() f.x = 1 end))\n"
+                "  print(select(2, pcall(function() f:resetcache() end)))\n"
                 "end }\n");
   assert_string_equal(
       runner_printed(&runner),
       "s.lua:7: fleet:restart: call it with a colon, fleet:restart(...)\n"
-      "s.lua:8: fleet:restart: a table of fields is expected, got number\n"
+      "s.lua:8: fleet:restart: a table of fields is expected, got number; as in "
+      "fleet:restart(\"r1\", { down = \"2s\" })\n"
       "s.lua:9: fleet:restart: replica is given twice\n"
       "s.lua:10: fleet:restart: fields have names, as in { replica = ... }\n"
       "s.lua:11: fleet:restart: give one table of fields, not two\n"
@@ -310,7 +327,10 @@ static void misuse_is_named(void **state) {
       "s.lua:14: fleet:kill cannot wait inside a coroutine of your own; use vu:spawn for things "
       "that happen side by side\n"
       "nil\tfalse\ts.lua:15: shared data is read-only: every virtual user sees the same; copy what "
-      "you change\n");
+      "you change\n"
+      "s.lua:16: vu.fleet has no 'resetcache' (did you mean 'reset_cache'?); its methods are add, "
+      "clear_faults, delay_events, drain, drop_events, fault, kill, pressure, reset_cache, "
+      "restart\n");
   assert_int_equal(fake.begun, 0);
 }
 
@@ -333,6 +353,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(setup_sessions_and_teardown_act, set_up, tear_down),
       cmocka_unit_test_setup_teardown(who_is_cancelled_waits_no_more, set_up, tear_down),
       cmocka_unit_test_setup_teardown(the_end_does_not_wait, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(one_that_is_added_without_a_spare_is_said_to_get_nothing,
+                                      set_up, tear_down),
       cmocka_unit_test_setup_teardown(misuse_is_named, set_up, tear_down),
       cmocka_unit_test_setup_teardown(servers_without_a_port_are_named, set_up, tear_down),
   };

@@ -30,6 +30,7 @@ local fleet = {}
 ---@field replicas string[] ids of those it was done to
 ---@field done boolean true
 ---@field url? string of a replica that was added
+---@field note? string of one that gets no requests: why
 ---@field blocks? table<string, integer> pressure: blocks that were taken, by replica
 ---@field evicted_blocks? table<string, integer> pressure: blocks that lost what they held, by replica
 ---@field reset? string[] reset_cache: replicas whose cache is empty now
