@@ -79,7 +79,7 @@ local perigee = {}
 ---@field session fun(vu: perigee.Vu) one user's story, told top to bottom
 ---@field name? string what reports call it; the file's name otherwise
 ---@field description? string one line
----@field expect? (string|fun(results: table): boolean, string?)[] what must hold, as in `"ttft p95 < 400ms"`, `"checks{check=parsed} share > 99%"`; times and sizes with their unit
+---@field expect? (string|(fun(results: table): boolean, string?)|{ [1]: string, [2]: fun(results: table): boolean, string? })[] what must hold, as in `"ttft p95 < 400ms"`, `"checks{check=parsed} share > 99%"`; times and sizes with their unit
 ---@field metrics? table<string, string> what the script records with `vu:record`: name = unit; their `rate` is the sum of the values given inside the window, per second
 ---@field params? table<string, any> parameters: name = default, or name = { default =, doc = }
 ---@field setup? fun(vu: perigee.Vu): any runs once before the load; its value (plain data or texts) is `vu.shared`
@@ -240,6 +240,6 @@ function perigee.require_api(n) end
 ---
 --- No data, undecided, or too few samples (a percentile p needs 5 / (1 - p)) is *not met*, with the reason. A
 --- name that does not exist is an error before anything starts. A function `(results) -> ok, text` is an
---- expectation too; `results` is what `summary.json` holds.
+--- expectation too, and `{ "what it says", function }` is one with a name; `results` is what `summary.json` holds.
 
 return perigee

@@ -260,7 +260,7 @@ local function write_profile(path, text)
   return ok and true or nil, tostring(why)
 end
 
-local VALUES = { ["--out"] = "out", ["--name"] = "name", ["--replica"] = "replica",
+local VALUES = { ["--out"] = "out", ["-o"] = "out", ["--name"] = "name", ["--replica"] = "replica",
   ["--kv-tokens"] = "kv_tokens", ["--block-size"] = "block_size", ["--max-model-len"] = "max_model_len",
   ["--max-num-batched-tokens"] = "max_num_batched_tokens", ["--max-num-seqs"] = "max_num_seqs" }
 local FLAGS = { ["--json"] = "json", ["--cold"] = "cold" }

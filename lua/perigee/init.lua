@@ -238,9 +238,14 @@ end
 
 local function check_expect(list)
   for i = 1, #list do
-    if type(list[i]) ~= "string" and type(list[i]) ~= "function" then
-      core.raise(("plan: expect[%d] must be a string such as \"ttft p95 < 400ms\" or a function, got %s")
-        :format(i, type(list[i])))
+    local e = list[i]
+    if type(e) == "table" then
+      if type(e[1]) ~= "string" or not e[1]:find "%S" or type(e[2]) ~= "function" or #e > 2 then
+        core.raise(("plan: expect[%d]: a table is { \"what it says\", function }"):format(i))
+      end
+    elseif type(e) ~= "string" and type(e) ~= "function" then
+      core.raise(("plan: expect[%d] must be a string such as \"ttft p95 < 400ms\", a function, or "
+        .. "{ \"what it says\", function }, got %s"):format(i, type(e)))
     end
   end
   for key in pairs(list) do

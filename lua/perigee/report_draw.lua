@@ -125,25 +125,56 @@ local function is_blank(section, i)
   return true
 end
 
+-- How many columns with something to say are not drawn; those beyond the screen's width get none.
+function Screen:left_out(section, widths)
+  local out, used = 0, 0
+  for i, width in ipairs(widths) do
+    if width == 0 or used + width + 2 > self.wide then
+      out = out + (is_blank(section, i) and 0 or 1)
+      widths[i] = 0
+    else
+      used = used + width + 2
+    end
+  end
+  return out
+end
+
+-- A note under a table as it is drawn: of percentiles that need more samples those with a column.
+local function note_of(section, widths, note)
+  local list = note:match "^— too few samples: (.*)%.$"
+  if not list then
+    return note
+  end
+  local parts, heads = {}, {}
+  for i, width in ipairs(widths) do
+    heads[#heads + 1] = width > 0 and section.head[i] or nil
+  end
+  heads = table.concat(heads, " ")
+  for part, name in list:gmatch "((p%d+) needs [%d,]*%d)" do
+    parts[#parts + 1] = heads:find(name .. "%f[%D]") and part or nil
+  end
+  return #parts > 0 and ("— too few samples: %s."):format(table.concat(parts, ", ")) or nil
+end
+
 -- Widths that fit the screen: columns of dashes go (0), then the optional ones, then the flexible one
 -- gives way, then the widest text columns are cut.
 function Screen:column_widths(section)
   local widths = natural_widths(section)
   for i = #widths, 2, -1 do
-    if section.optional and excess(widths, self.width) > 0 and is_blank(section, i) then
+    if section.optional and excess(widths, self.wide) > 0 and is_blank(section, i) then
       widths[i] = 0
     end
   end
   for _, i in ipairs(section.optional or {}) do
-    if excess(widths, self.width) > 0 then
+    if excess(widths, self.wide) > 0 then
       widths[i] = 0
     end
   end
   local i = section.flexible
   if i then
-    widths[i] = math.max(math.min(widths[i], 20), widths[i] - math.max(0, excess(widths, self.width)))
+    widths[i] = math.max(math.min(widths[i], 20), widths[i] - math.max(0, excess(widths, self.wide)))
   end
-  while excess(widths, self.width) > 0 do
+  while excess(widths, self.wide) > 0 do
     local widest
     for k, width in ipairs(widths) do
       if section.align:sub(k, k) == "l" and width > 6 and (not widest or width > widths[widest]) then
@@ -162,7 +193,7 @@ end
 function Screen:line(section, widths, pick)
   local cells, used = {}, 0
   for i, width in ipairs(widths) do
-    if width > 0 and used + width + 2 <= self.width then
+    if width > 0 and used + width + 2 <= self.wide then
       local s, style = pick(i)
       cells[#cells + 1] = { text = cut(s, width), style = style, width = width,
         align = section.align:sub(i, i) }
@@ -254,13 +285,21 @@ function Screen:section(section)
   self:add()
   self:add(self:paint(section.title, "title"))
   local widths = self:column_widths(section)
+  local out = self:left_out(section, widths)
   self:line(section, widths, function(i)
     return section.head[i], "dim"
   end)
   for _, row in ipairs(section.rows) do
     self:row(section, widths, row)
   end
+  local notes = {}
   for _, note in ipairs(section.notes or {}) do
+    notes[#notes + 1] = note_of(section, widths, note)
+  end
+  if out > 0 and section.counts_out then
+    notes[#notes + 1] = ("%d column%s left out: see report.md."):format(out, out == 1 and "" or "s")
+  end
+  for _, note in ipairs(notes) do
     for i, line in ipairs(wrap(note, self.width - 4)) do
       self:add(self:paint((i == 1 and "  " or "    ") .. line, "dim"))
     end
@@ -280,10 +319,13 @@ function Screen:text()
   return table.concat(self.lines, "\n") .. "\n"
 end
 
---- A screen of at most `width` columns (100 when not said), with colours when `color` is true.
-function draw.screen(options)
-  local width = math.max(40, math.min(num(options.width) or 100, 100))
-  return setmetatable({ lines = {}, width = width, color = options.color == true }, Screen)
+--- A screen of at most `width` columns (100 when not said), with colours when `color` is true. Text keeps to
+--- 100 of them, and tables too unless they may be `wide`.
+function draw.screen(options, wide)
+  local given = math.max(40, math.min(num(options.width) or 100, 400))
+  local width = math.min(given, 100)
+  wide = wide and given or width
+  return setmetatable({ lines = {}, width = width, wide = wide, color = options.color == true }, Screen)
 end
 
 -- ---- markdown ----

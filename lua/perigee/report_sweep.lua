@@ -18,6 +18,24 @@ local function shown(value)
   return tostring(value)
 end
 
+-- Axes that have more than one value: what a table tells its rows apart by.
+local function varying(doc)
+  local list = {}
+  for _, axis in ipairs(object(doc.axes)) do
+    list[#list + 1] = #object(axis.values) > 1 and axis or nil
+  end
+  return list
+end
+
+-- Whether a point's figures are to be believed: it went to its end, and its checks hold.
+local function counts(point)
+  local status = num(point.status) or 1
+  return status == 0 or status == 99
+end
+
+local MARK = " *"
+local MARKED = "* the point is not valid or did not end by itself: its figures do not count."
+
 local function met_of(point)
   local met, list = 0, object(point.expectations)
   for _, e in ipairs(list) do
@@ -38,13 +56,17 @@ local function ended(group)
   return count(all)
 end
 
-local function figure_cell(x, unit)
-  return num(x) and quantity(x, unit) or { "—", mark = "dim" }
+-- A figure; of a point that does not count it is marked.
+local function figure_cell(x, unit, point)
+  if not num(x) then
+    return { "—", mark = "dim" }
+  end
+  return counts(point) and quantity(x, unit) or { quantity(x, unit) .. MARK, mark = "dim" }
 end
 
-local function point_row(doc, point)
+local function point_row(axes, point)
   local row = { { shown(point.point) } }
-  for _, axis in ipairs(object(doc.axes)) do
+  for _, axis in ipairs(axes) do
     row[#row + 1] = shown(at(point, "values", axis.name))
   end
   local m, met, of = object(point.metrics), met_of(point)
@@ -53,13 +75,14 @@ local function point_row(doc, point)
     point.sessions and ended(point.sessions) or "",
     point.requests and ended(point.requests) or "",
     failed and { count(failed), mark = failed > 0 and "bad" or nil } or "",
-    figure_cell(at(m, "cached_ratio", "mean"), "ratio"),
-    figure_cell(at(m, "ttft", "p50"), "s"),
-    figure_cell(at(m, "ttft", "p95"), "s"),
-    figure_cell(at(m, "tpot", "mean"), "s"),
-    figure_cell(at(point, "throughput", "requests_per_s"), "1/s"),
-    figure_cell(at(point, "throughput", "output_tokens_per_s"), "tokens/s"),
-    num(at(m, "goodput", "share")) and quantity(m.goodput.share, "ratio") or "",
+    figure_cell(at(m, "cached_ratio", "mean"), "ratio", point),
+    figure_cell(at(m, "ttft", "mean"), "s", point),
+    figure_cell(at(m, "ttft", "p50"), "s", point),
+    figure_cell(at(m, "ttft", "p95"), "s", point),
+    figure_cell(at(m, "tpot", "mean"), "s", point),
+    figure_cell(at(point, "throughput", "requests_per_s"), "1/s", point),
+    figure_cell(at(point, "throughput", "output_tokens_per_s"), "tokens/s", point),
+    num(at(m, "goodput", "share")) and figure_cell(m.goodput.share, "ratio", point) or "",
     of > 0 and { ("%d/%d"):format(met, of), mark = met < of and "bad" or "ok" } or "",
     STATUS[num(point.status) or 1] or { "failed", mark = "bad" },
   }
@@ -105,14 +128,26 @@ end
 
 local MAX_ROWS = 200
 
+-- Of a table's cells, whether one is marked.
+local function is_marked(rows)
+  for _, row in ipairs(rows) do
+    for _, cell in ipairs(row) do
+      if type(cell) == "table" and cell[1]:sub(-#MARK) == MARK then
+        return true
+      end
+    end
+  end
+  return false
+end
+
 local function points_table(doc)
-  local rows, notes, points, refused = {}, {}, object(doc.points), {}
+  local rows, notes, points, refused, axes = {}, {}, object(doc.points), {}, varying(doc)
   for i, point in ipairs(points) do
     if i > MAX_ROWS then
       notes[1] = ("… and %d more in sweep.json."):format(#points - MAX_ROWS)
       break
     end
-    rows[i] = point_row(doc, point)
+    rows[i] = point_row(axes, point)
     for _, p in ipairs { "p50", "p95" } do
       local ttft = object(at(point, "metrics", "ttft"))
       if (num(ttft.n) or 0) > 0 and not num(ttft[p]) then
@@ -121,38 +156,40 @@ local function points_table(doc)
     end
   end
   notes[#notes + 1] = next(refused) and words.refusal_note(refused) or nil
+  notes[#notes + 1] = is_marked(rows) and MARKED or nil
   local head, align = { "point" }, "r"
-  for _, axis in ipairs(object(doc.axes)) do
+  for _, axis in ipairs(axes) do
     head[#head + 1], align = axis.name, align .. (axis.kind == "route" and "l" or "r")
   end
   local first = #head
-  for _, name in ipairs { "sessions", "requests", "failed", "cached_ratio mean", "ttft p50", "ttft p95",
-    "tpot", "requests/s", "output", "goodput", "met", "" } do
+  for _, name in ipairs { "sessions", "requests", "failed", "cached_ratio mean", "ttft mean", "ttft p50",
+    "ttft p95", "tpot", "requests/s", "output", "goodput", "met", "" } do
     head[#head + 1] = name
   end
-  return without_empty { title = "Points", head = head, align = align .. "rrrrrrrrrrrl", rows = rows,
-    notes = notes, optional = { first + 9, first + 1, first + 8, first + 7, first + 2, first + 6 } }
+  return without_empty { title = "Points", head = head, align = align .. "rrrrrrrrrrrrl", rows = rows,
+    counts_out = true, notes = notes,
+    optional = { first + 10, first + 1, first + 9, first + 8, first + 2, first + 7 } }
 end
 
 -- ---- grids ----
 
 local MAX_COLUMNS = 8
-local GRIDS = { { "cached_ratio", "mean", "ratio" }, { "ttft", "p50", "s" }, { "ttft", "mean", "s" } }
+local GRIDS = { { "cached_ratio", "mean", "ratio" }, { "ttft", "mean", "s" }, { "ttft", "p50", "s" } }
 
 -- A point's values but the last axis's, as one text.
-local function row_key(doc, point)
+local function row_key(axes, point)
   local parts = {}
-  for i = 1, #doc.axes - 1 do
-    parts[i] = shown(at(point, "values", doc.axes[i].name))
+  for i = 1, #axes - 1 do
+    parts[i] = shown(at(point, "values", axes[i].name))
   end
   return table.concat(parts, "\0"), parts
 end
 
--- One figure with the last axis across; nil where there is nothing to compare.
+-- One figure with the last axis that varies across; nil where there is nothing to compare.
 local function grid(doc, metric, stat, unit)
-  local axes = object(doc.axes)
+  local axes = varying(doc)
   local last = axes[#axes]
-  if #axes < 2 or #last.values < 2 or #last.values > MAX_COLUMNS then
+  if #axes < 2 or #last.values > MAX_COLUMNS then
     return nil
   end
   local column, rows, row_of, said = {}, {}, {}, 0
@@ -160,7 +197,7 @@ local function grid(doc, metric, stat, unit)
     column[shown(value)] = i
   end
   for _, point in ipairs(object(doc.points)) do
-    local key, parts = row_key(doc, point)
+    local key, parts = row_key(axes, point)
     local row = row_of[key]
     if not row then
       row = parts
@@ -171,7 +208,7 @@ local function grid(doc, metric, stat, unit)
     end
     local x = num(at(point, "metrics", metric, stat))
     if x then
-      row[#axes - 1 + column[shown(at(point, "values", last.name))]] = quantity(x, unit)
+      row[#axes - 1 + column[shown(at(point, "values", last.name))]] = figure_cell(x, unit, point)
       said = said + 1
     end
   end
@@ -186,7 +223,7 @@ local function grid(doc, metric, stat, unit)
     head[#axes - 1 + i] = last.kind == "route" and shown(value) or ("%s %s"):format(last.name, shown(value))
   end
   return { title = ("%s %s by %s"):format(metric, stat, last.name), head = head, align = align, rows = rows,
-    said = said }
+    said = said, notes = { is_marked(rows) and MARKED or nil }, counts_out = true }
 end
 
 -- ---- expectations ----
@@ -231,12 +268,104 @@ local function expectations_table(doc)
     head = { "", "expectation", "met at", "not met at", "the first" } }
 end
 
+-- ---- what was done to the fleet ----
+
+local MOST_TABLES = 8
+local SPANS = { "before", "during", "after" }
+
+-- Of a span of an action the figures of the one replica in question, where there is one, else of all.
+local function span_of(record, name)
+  local span = object(record[name])
+  local replicas = object(span.replicas)
+  local ids = words.sorted_keys(replicas)
+  return #ids == 1 and object(replicas[ids[1]]) or span, #ids == 1 and ids[1] or nil
+end
+
+local function action_name(record)
+  local action = object(record.action)
+  local replica = text(action.replica)
+  return (text(action.action) or ("the function of timeline[%s]"):format(shown(record.entry)))
+    .. (replica and " " .. (replica == "*" and "all" or replica) or "")
+end
+
+-- One action of the plan over the points: requests before, during and after it.
+local function action_table(doc, index)
+  local axes, rows, title = varying(doc), {}, nil
+  for i, point in ipairs(object(doc.points)) do
+    local record = object(object(point.timeline)[index])
+    if i <= MAX_ROWS and record.state then
+      local row, id = { { shown(point.point) } }, nil
+      for _, axis in ipairs(axes) do
+        row[#row + 1] = shown(at(point, "values", axis.name))
+      end
+      local during = span_of(record, "during")
+      local failed = num(during.failed)
+      row[#row + 1] = failed and { count(failed), mark = failed > 0 and "bad" or nil }
+        or { "—", mark = "dim" }
+      for _, figure in ipairs { { "cached_ratio", "ratio" }, { "ttft_mean", "s" } } do
+        for _, name in ipairs(SPANS) do
+          local span, replica = span_of(record, name)
+          id = id or replica
+          row[#row + 1] = figure_cell(span[figure[1]], figure[2], point)
+        end
+      end
+      rows[#rows + 1] = row
+      title = title or ("%s at %s, %s"):format(action_name(record), quantity(num(record.at_s) or 0, "s"),
+        id and "requests of " .. id or "all requests")
+    end
+  end
+  local head, align = { "point" }, "r"
+  for _, axis in ipairs(axes) do
+    head[#head + 1], align = axis.name, align .. (axis.kind == "route" and "l" or "r")
+  end
+  for _, name in ipairs { "failed during", "cached before", "during", "after", "ttft before", "during",
+    "after" } do
+    head[#head + 1], align = name, align .. "r"
+  end
+  return { title = title, head = head, align = align, rows = rows, counts_out = true,
+    notes = { is_marked(rows) and MARKED or nil } }
+end
+
+local function action_tables(doc)
+  local most, list = 0, {}
+  for _, point in ipairs(object(doc.points)) do
+    most = math.max(most, #object(point.timeline))
+  end
+  for i = 1, math.min(most, MOST_TABLES) do
+    list[i] = action_table(doc, i)
+  end
+  if most > MOST_TABLES then
+    local notes = list[MOST_TABLES].notes
+    notes[#notes + 1] = ("… and %d more actions: each point's folder has them."):format(most - MOST_TABLES)
+  end
+  return list
+end
+
+-- ---- points that did not go well ----
+
+-- What a check that does not hold found.
+local function broken_text(check)
+  local figure = num(check.figure)
+  local limit = num(check.limit)
+  return ("%s%s%s"):format(text(check.name) or "?", figure and limit and (" (%s, limit %s)"):format(
+    quantity(figure, text(check.unit)), quantity(limit, text(check.unit))) or "",
+    (text(check.note) or text(check.meaning)) and ": " .. (text(check.note) or text(check.meaning)) or "")
+end
+
+local function why(point)
+  local parts = { text(point.reason) }
+  for _, check in ipairs(object(point.broken)) do
+    parts[#parts + 1] = broken_text(object(check))
+  end
+  return table.concat(parts, "; ")
+end
+
 local function troubles_table(doc)
   local rows = {}
   for _, point in ipairs(object(doc.points)) do
     local status = num(point.status) or 1
     if status ~= 0 and status ~= 99 and #rows < MAX_ROWS then
-      rows[#rows + 1] = { shown(point.point), { shown(status), mark = "bad" }, text(point.reason) or "" }
+      rows[#rows + 1] = { shown(point.point), { shown(status), mark = "bad" }, why(point) }
     end
   end
   return { title = "Points that did not go well", head = { "point", "status", "why" }, align = "rrl",
@@ -255,9 +384,13 @@ function sweep.sections(doc)
   add(expectations_table(doc))
   add(points_table(doc))
   add(grid(doc, table.unpack(GRIDS[1])))
-  -- A median where all points have one, else the mean: a grid compares like with like.
-  local median, mean = grid(doc, table.unpack(GRIDS[2])), grid(doc, table.unpack(GRIDS[3]))
-  add((not mean or median and median.said == mean.said) and median or mean)
+  local mean, median = grid(doc, table.unpack(GRIDS[2])), grid(doc, table.unpack(GRIDS[3]))
+  add(mean)
+  -- A median where all points have one: a grid compares like with like.
+  add(median and (not mean or median.said == mean.said) and median or nil)
+  for _, section in ipairs(action_tables(doc)) do
+    add(section)
+  end
   add(troubles_table(doc))
   return list
 end
@@ -303,10 +436,10 @@ local function verdict(doc)
   return word, style, status and status ~= 0 and ("%s (exit status %d)"):format(reason, status) or reason
 end
 
---- The report for a terminal: at most `width` columns (100), colours only when asked for.
+--- The report for a terminal: at most `width` columns (100 when not said), colours only when asked for.
 function sweep.terminal(doc, options)
   doc, options = object(doc), object(options)
-  local screen = draw.screen(options)
+  local screen = draw.screen(options, true)
   screen:verdict(verdict(doc))
   if doc.simulated == true then
     screen:add(screen:paint("Simulated:", "warn") .. " " .. SIMULATED)

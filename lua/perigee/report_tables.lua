@@ -5,8 +5,9 @@
 -- { title =, head = { names }, align = "lrr…", rows = { { cell, … } }, notes = { text … } }
 -- A cell is a text, or { text, sub = "±…", range = "lo–hi", mark = "ok" | "bad" | "dim", code = true }.
 -- `flexible` is the column whose text may be wrapped, `wraps` one that is wrapped where it would be cut, and
--- `optional` lists columns a narrow terminal may drop, first to last; of a section that `folds` a terminal
--- shows the rows marked bad and counts the others, with the sentence `aside`.
+-- `optional` lists columns a narrow terminal may drop, first to last; with `counts_out` it says how many.
+-- Of a section that `folds` a terminal shows the rows marked bad and counts the others, with the sentence
+-- `aside`.
 local parity = require "perigee.parity"
 local servers = require "perigee.report_replicas"
 local timeline = require "perigee.report_timeline"

@@ -64,8 +64,10 @@ void plan_info_free(struct plan_info *p) {
   mem_free(p->description);
   mem_free(p->where);
   schedule_free(&p->load);
-  for (size_t i = 0; i < p->n_expect; i++)
+  for (size_t i = 0; i < p->n_expect; i++) {
     mem_free(p->expect[i].text);
+    mem_free(p->expect[i].name);
+  }
   mem_free(p->expect);
   free_words(p->metrics, p->n_metrics);
   free_words(p->params, p->n_params);
@@ -159,9 +161,12 @@ static MAY_RAISE void read_expect(lua_State *L, int plan, struct plan_info *p) {
     p->expect = mem_calloc(n ? n : 1, sizeof *p->expect);
     p->n_expect = n;
     for (size_t i = 0; i < n; i++) {
-      if (lua_rawgeti(L, plan + 1, (lua_Integer)i + 1) == LUA_TSTRING)
+      int type = lua_rawgeti(L, plan + 1, (lua_Integer)i + 1);
+      if (type == LUA_TSTRING)
         p->expect[i].text = mem_strdup(lua_tostring(L, -1));
-      lua_pop(L, 1);
+      else if (type == LUA_TTABLE && lua_rawgeti(L, -1, 1) == LUA_TSTRING)
+        p->expect[i].name = mem_strdup(lua_tostring(L, -1));
+      lua_settop(L, plan + 1);
     }
   }
   lua_settop(L, plan);
@@ -453,7 +458,9 @@ static MAY_RAISE int judge(lua_State *L) {
   struct judging *j = lua_touserdata(L, 1);
   state_push_plan(L);
   lua_getfield(L, -1, "expect");
-  if (lua_rawgeti(L, -1, (lua_Integer)j->index + 1) != LUA_TFUNCTION)
+  if (lua_rawgeti(L, -1, (lua_Integer)j->index + 1) == LUA_TTABLE)
+    lua_rawgeti(L, -1, 2); /* { name, function } */
+  if (!lua_isfunction(L, -1))
     return luaL_error(L, "expectation %d is no function", (int)j->index + 1);
   bind_push_value(L, j->results, false);
   lua_call(L, 1, 2);

@@ -14,6 +14,7 @@ const struct state_binding *bind_state_binding(void);
 
 struct plan_expectation {
   char *text; /* NULL: a Lua function, judged by bind_plan_judge */
+  char *name; /* of a function that the script named; else NULL */
 };
 
 struct plan_word {

@@ -7,17 +7,29 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdio_ext.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/printable.h"
+#include "base/units.h"
 #include "bind/script.h"
+
+/* Who started this process as a point of a sweep wants the reason in its files too. */
+static void tell_sweep(const char *text) {
+  const char *fd = getenv(CMD_ERRORS_ENV);
+  double n;
+  if (fd && units_parse(fd, strlen(fd), UNITS_NONE, &n, NULL, NULL) == 0 && n > STDERR_FILENO &&
+      n < 1e6)
+    dprintf((int)n, "%s\n", text);
+}
 
 int cmd_fail(const char *name, int status, const struct err *err) {
   struct err shown = *err;
   printable_make(shown.text, strlen(shown.text));
   fprintf(stderr, "perigee %s: %s\n", name, shown.text);
+  tell_sweep(shown.text);
   return status;
 }
 

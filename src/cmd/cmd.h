@@ -22,6 +22,9 @@ cmd_fn cmd_run, cmd_dry, cmd_sim, cmd_lua, cmd_test, cmd_list, cmd_new, cmd_type
     cmd_tokenize, cmd_render, cmd_parity, cmd_doctor, cmd_verify, cmd_calibrate;
 
 /* Prints "perigee NAME: text" on stderr and returns `status`. */
+/* Names a descriptor that takes the errors of cmd_fail as well, a line each: of a sweep's points.
+ */
+#define CMD_ERRORS_ENV "PERIGEE_POINT_ERRORS"
 int cmd_fail(const char *name, int status, const struct err *err);
 
 /* Writes out what standard output still holds. Returns `status`, or, when not all of it could be

@@ -30,6 +30,17 @@ size_t live_columns(int fd) {
   return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+size_t live_report_columns(void) {
+  if (isatty(STDOUT_FILENO))
+    return live_columns(STDOUT_FILENO);
+  const char *columns = getenv("COLUMNS");
+  double n;
+  if (!columns || units_parse(columns, strlen(columns), UNITS_NONE, &n, NULL, NULL) || n < 40 ||
+      n > 10000)
+    return 100;
+  return (size_t)n;
+}
+
 /* Requests and tokens per second since about two seconds ago. */
 static void count_rates(struct live_line *l, const struct run_snapshot *s) {
   double dt = s->elapsed_s - l->rate_at_s;

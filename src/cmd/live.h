@@ -25,6 +25,9 @@ struct live_line {
 bool live_can_draw(int fd);
 /* Columns of the terminal, as they are now; 80 when it does not say. */
 size_t live_columns(int fd);
+/* Columns for a report on standard output: those of its terminal; elsewhere what COLUMNS says (40
+ * or more), else 100. */
+size_t live_report_columns(void);
 
 void live_init(struct live_line *l, bool quiet);
 /* run_config.progress: `user` is the struct live_line. */

@@ -69,16 +69,14 @@ static bool is_known(const struct fleet *fleet, const char *replica) {
 }
 
 static int check_replica(const struct timeline_entry *e, const struct fleet *fleet, size_t built_in,
-                         struct err *err) {
+                         const char *more, struct err *err) {
   const char *replica = value_to_string(value_get(&e->action, "replica"));
   if (!replica || strcmp(replica, "*") == 0)
     return 0;
   if (built_in && !is_built_in(replica, built_in))
-    return err_set(
-        err, ERR_NOT_FOUND,
-        "replica: there is no \"%.60s\"; the built-in fleet then has r0 to r%zu (--sim N "
-        "starts more)",
-        replica, built_in - 1);
+    return err_set(err, ERR_NOT_FOUND,
+                   "replica: there is no \"%.60s\"; the built-in fleet then has r0 to r%zu (%s)",
+                   replica, built_in - 1, more);
   if (!built_in && fleet->n_replicas && !is_known(fleet, replica))
     return err_set(err, ERR_NOT_FOUND, "replica: there is no \"%.60s\" among the fleet's %zu",
                    replica, fleet->n_replicas);
@@ -87,6 +85,11 @@ static int check_replica(const struct timeline_entry *e, const struct fleet *fle
 
 int plancheck_fleet(const struct plan_info *plan, const struct fleet *fleet, size_t built_in,
                     struct err *err) {
+  const char *more = "--sim N starts more";
+  for (size_t i = 0; i < plan->n_axes; i++)
+    if (strcmp(plan->axes[i].name, "replicas") == 0)
+      more = "the sweep's axis replicas has a value for which that is too few: --over replicas=N,N "
+             "takes larger ones";
   for (size_t i = 0; i < plan->n_timeline; i++) {
     const struct timeline_entry *e = &plan->timeline[i];
     if (!is_action(e))
@@ -100,7 +103,7 @@ int plancheck_fleet(const struct plan_info *plan, const struct fleet *fleet, siz
           value_to_string(value_get(&e->action, "action")));
       return prefix(plan, e, err);
     }
-    if (check_replica(e, fleet, built_in, err))
+    if (check_replica(e, fleet, built_in, more, err))
       return prefix(plan, e, err);
     built_in += built_in && adds(e);
   }

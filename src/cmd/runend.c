@@ -112,7 +112,8 @@ static void judge_functions(struct runjob *job, struct value *summary) {
     char name[64];
     snprintf(name, sizeof name, "expectation %zu (a function)", i + 1);
     struct value e = value_object();
-    value_set(&e, "text", value_cstring(name));
+    value_set(&e, "text",
+              value_cstring(job->plan.expect[i].name ? job->plan.expect[i].name : name));
     judge_function(job, i, summary, &e);
     value_push(&ordered, e);
   }
@@ -255,9 +256,8 @@ static int print_report(const struct runjob *job, const struct value *info,
   } else {
     const char *no_color = getenv("NO_COLOR"); /* no-color.org: set and not empty */
     bool color = live_can_draw(STDOUT_FILENO) && !(no_color && *no_color);
-    size_t width = isatty(STDOUT_FILENO) ? live_columns(STDOUT_FILENO) : 100;
     struct value options = value_object();
-    value_set(&options, "width", value_int(width < 100 ? (int64_t)width : 100));
+    value_set(&options, "width", value_int((int64_t)live_report_columns()));
     value_set(&options, "color", value_bool(color));
     value_set(&options, "present", rundir_names(&job->dir));
     const struct value *args[] = {info, summary, &options};

@@ -138,6 +138,15 @@ static bool varies(const struct runjob *job, enum sweepgrid_kind kind) {
   return found;
 }
 
+/* Whether all points of a sweep run, and each has its own value of that parameter. */
+static bool is_axis(const struct runjob *job, const char *param) {
+  const struct sweepgrid *g = &job->sweep.grid;
+  for (size_t i = 0; i < g->n_axes && !job->sweep.point; i++)
+    if (g->axes[i].kind == SWEEPGRID_PARAM && strcmp(g->axes[i].name, param) == 0)
+      return true;
+  return false;
+}
+
 /* The fleet that would be started. */
 static void add_own_fleet(struct value *banner, const struct runjob *job) {
   const struct simopts *sim = &job->options.sim;
@@ -193,8 +202,9 @@ static struct value banner(const struct runjob *job) {
   struct buf params;
   buf_init(&params, BUF_MAX_OWN);
   for (size_t i = 0; i < job->plan.n_params; i++)
-    buf_printf(&params, "%s%s=%s", i ? ", " : "", job->plan.params[i].name,
-               job->plan.params[i].value ? job->plan.params[i].value : "nil");
+    if (!is_axis(job, job->plan.params[i].name))
+      buf_printf(&params, "%s%s=%s", params.len ? ", " : "", job->plan.params[i].name,
+                 job->plan.params[i].value ? job->plan.params[i].value : "nil");
   if (params.len)
     add_banner(&list, "parameters", "%.900s", params.data);
   buf_free(&params);

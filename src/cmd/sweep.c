@@ -171,12 +171,12 @@ static void say_point(const struct driving *d, const struct value *point, uint64
 static int run_point(struct driving *d, uint64_t number, struct err *err) {
   struct buf label;
   buf_init(&label, BUF_MAX_OWN);
-  char prefix[24], text[24];
+  char prefix[24], text[24], why[SWEEPPOINT_WHY];
   snprintf(text, sizeof text, "%" PRIu64, number);
   point_label(d, number, &label, prefix);
   char **args = point_args(d, label.data, text);
   int status = 0;
-  int rc = sweeppoint_run(args, &d->signals, &d->before, &d->interrupted, &status, err);
+  int rc = sweeppoint_run(args, &d->signals, &d->before, &d->interrupted, &status, why, err);
   free_args(args);
   buf_free(&label);
   if (rc)
@@ -184,7 +184,7 @@ static int run_point(struct driving *d, uint64_t number, struct err *err) {
   struct value point = value_object();
   value_set(&point, "point", value_int((int64_t)number));
   value_set(&point, "values", sweepgrid_point_value(d->grid, number));
-  sweeppoint_collect(d->dir.path, prefix, status, &point);
+  sweeppoint_collect(d->dir.path, prefix, status, why, &point);
   say_point(d, &point, number);
   value_push(&d->points, point);
   return 0;
@@ -271,7 +271,9 @@ static struct value judged(const struct driving *d) {
         value_push(&not_met, value_copy(value_get(point, "point")));
     }
     if (!of)
-      value_set(&v, "text", value_cstring(d->job->plan->expect[e].text));
+      value_set(&v, "text",
+                value_cstring(d->job->plan->expect[e].text ? d->job->plan->expect[e].text
+                                                           : d->job->plan->expect[e].name));
     value_set(&v, "met", value_int(met));
     value_set(&v, "of", value_int(of));
     value_set(&v, "not_met_at", not_met);
@@ -325,8 +327,7 @@ static void print_result(struct driving *d) {
   } else {
     const char *no_color = getenv("NO_COLOR");
     struct value options = value_object();
-    size_t width = isatty(STDOUT_FILENO) ? live_columns(STDOUT_FILENO) : 100;
-    value_set(&options, "width", value_int(width < 100 ? (int64_t)width : 100));
+    value_set(&options, "width", value_int((int64_t)live_report_columns()));
     value_set(&options, "color",
               value_bool(live_can_draw(STDOUT_FILENO) && !(no_color && *no_color)));
     value_set(&options, "present", rundir_names(&d->dir));

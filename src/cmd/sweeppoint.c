@@ -5,15 +5,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "cmd/cmd.h"
 #include "text/json.h"
 
+#define MOST_ACTIONS 20 /* of a point's timeline in sweep.json */
 #define MAX_SUMMARY ((size_t)256 << 20)
 
 void sweeppoint_signals(sigset_t *set, sigset_t *before) {
@@ -30,12 +34,14 @@ void sweeppoint_signals(sigset_t *set, sigset_t *before) {
 }
 
 /* In the child, between fork and exec: nothing that may take a lock. */
-static NORETURN void become(char *const *args, const sigset_t *before, pid_t parent) {
+static NORETURN void become(char *const *args, const sigset_t *before, pid_t parent, int errors) {
   int null = open("/dev/null", O_RDWR);
   if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
     _exit(127);
   if (null > STDERR_FILENO)
     close(null);
+  if (errors >= 0 && fcntl(errors, F_SETFD, 0) < 0)
+    _exit(127);
   setpgid(0, 0); /* Ctrl-C is for us, who pass it on once */
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent)
@@ -45,13 +51,8 @@ static NORETURN void become(char *const *args, const sigset_t *before, pid_t par
   _exit(127);
 }
 
-int sweeppoint_run(char *const *args, const sigset_t *set, const sigset_t *before,
-                   bool *interrupted, int *status, struct err *err) {
-  pid_t parent = getpid(), pid = fork();
-  if (pid < 0)
-    return err_set(err, ERR_IO, "cannot start a point's process: %s", strerror(errno));
-  if (pid == 0)
-    become(args, before, parent);
+static int wait_for(pid_t pid, const sigset_t *set, bool *interrupted, int *status,
+                    struct err *err) {
   for (;;) {
     int how = 0;
     pid_t got = waitpid(pid, &how, WNOHANG);
@@ -67,6 +68,39 @@ int sweeppoint_run(char *const *args, const sigset_t *set, const sigset_t *befor
     *interrupted = true;
     kill(pid, number);
   }
+}
+
+/* The last line of what cmd_fail wrote there. */
+static void last_line(int fd, char why[SWEEPPOINT_WHY]) {
+  off_t size = lseek(fd, 0, SEEK_END), from = size < SWEEPPOINT_WHY ? 0 : size - SWEEPPOINT_WHY + 1;
+  ssize_t n = size > 0 ? pread(fd, why, SWEEPPOINT_WHY - 1, from) : 0;
+  while (n > 0 && why[n - 1] == '\n')
+    n--;
+  why[n > 0 ? n : 0] = '\0';
+  const char *line = strrchr(why, '\n');
+  if (line)
+    memmove(why, line + 1, strlen(line + 1) + 1);
+}
+
+int sweeppoint_run(char *const *args, const sigset_t *set, const sigset_t *before,
+                   bool *interrupted, int *status, char why[SWEEPPOINT_WHY], struct err *err) {
+  char text[16];
+  why[0] = '\0';
+  int errors = memfd_create("errors", MFD_CLOEXEC); /* without it stderr alone has them */
+  snprintf(text, sizeof text, "%d", errors);
+  if (errors >= 0)
+    setenv(CMD_ERRORS_ENV, text, 1);
+  pid_t parent = getpid(), pid = fork();
+  if (pid == 0)
+    become(args, before, parent, errors);
+  int rc = pid < 0 ? err_set(err, ERR_IO, "cannot start a point's process: %s", strerror(errno))
+                   : wait_for(pid, set, interrupted, status, err);
+  unsetenv(CMD_ERRORS_ENV);
+  if (errors >= 0) {
+    last_line(errors, why);
+    close(errors);
+  }
+  return rc;
 }
 
 bool sweeppoint_is_interrupted(const sigset_t *set) {
@@ -142,18 +176,65 @@ static struct value metrics(const struct value *all) {
   return v;
 }
 
-static void no_summary(struct value *point, int status) {
-  char reason[160];
+static void no_summary(struct value *point, int status, const char *why) {
+  char reason[SWEEPPOINT_WHY + 80];
   if (status > 128 && status != 130)
     snprintf(reason, sizeof reason, "its process was ended by signal %d", status - 128);
   else
-    snprintf(reason, sizeof reason, "it ended with status %d and left no summary: stderr says why",
-             status);
+    snprintf(reason, sizeof reason, "it ended with status %d and left no summary: %s", status,
+             why[0] ? why : "stderr says why");
   value_set(point, "reason", value_cstring(reason));
   value_set(point, "valid", value_null());
 }
 
-void sweeppoint_collect(const char *parent, const char *prefix, int status, struct value *point) {
+/* Of the checks those that do not hold. */
+static struct value broken(const struct value *checks) {
+  struct value list = value_array();
+  for (size_t i = 0; i < value_count(checks); i++) {
+    const struct value *ok = value_get(value_at(checks, i), "ok");
+    if (ok && ok->kind == VALUE_BOOL && !ok->u.boolean)
+      value_push(&list, value_copy(value_at(checks, i)));
+  }
+  return list;
+}
+
+/* Of a time before, during or after an action. */
+static struct value span(const struct value *from, bool nested) {
+  static const char *const kept[] = {"seconds", "requests", "failed", "cached_ratio"};
+  if (!from || from->kind != VALUE_OBJECT)
+    return value_null();
+  struct value v = value_object();
+  for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+    copy_field(&v, from, kept[i]);
+  const struct value *mean = value_get(value_get(from, "ttft"), "mean");
+  value_set(&v, "ttft_mean", mean ? value_copy(mean) : value_null());
+  const struct value *replicas = value_get(from, "replicas");
+  if (nested || !replicas || replicas->kind != VALUE_OBJECT)
+    return v;
+  struct value *of = value_set(&v, "replicas", value_object());
+  for (size_t i = 0; i < replicas->u.object.n; i++)
+    value_set(of, replicas->u.object.pairs[i].key, span(&replicas->u.object.pairs[i].value, true));
+  return v;
+}
+
+/* What was done to the fleet, the first MOST_ACTIONS of it. */
+static struct value actions(const struct value *timeline) {
+  static const char *const kept[] = {"entry", "round", "by", "action", "state", "error", "at_s"};
+  static const char *const spans[] = {"before", "during", "after"};
+  struct value list = value_array();
+  for (size_t i = 0; i < value_count(timeline) && i < MOST_ACTIONS; i++) {
+    const struct value *from = value_at(timeline, i);
+    struct value *v = value_push(&list, value_object());
+    for (size_t k = 0; k < ARRAY_LEN(kept); k++)
+      copy_field(v, from, kept[k]);
+    for (size_t k = 0; k < ARRAY_LEN(spans); k++)
+      value_set(v, spans[k], span(value_get(from, spans[k]), false));
+  }
+  return list;
+}
+
+void sweeppoint_collect(const char *parent, const char *prefix, int status, const char *why,
+                        struct value *point) {
   static const char *const kept[] = {"valid",  "simulated",  "requests", "sessions",
                                      "cached", "throughput", "replicas", "expectations"};
   char *folder = find_folder(parent, prefix);
@@ -161,7 +242,7 @@ void sweeppoint_collect(const char *parent, const char *prefix, int status, stru
   value_set(point, "status", value_int(status));
   struct value summary = folder ? read_json(parent, folder, "summary.json") : value_null();
   if (summary.kind != VALUE_OBJECT) {
-    no_summary(point, status);
+    no_summary(point, status, why);
   } else {
     struct value run = read_json(parent, folder, "run.json");
     value_set(point, "reason", value_null());
@@ -171,6 +252,9 @@ void sweeppoint_collect(const char *parent, const char *prefix, int status, stru
     copy_field(point, &run, "duration_s");
     for (size_t i = 0; i < ARRAY_LEN(kept); i++)
       copy_field(point, &summary, kept[i]);
+    value_set(point, "broken", broken(value_get(&summary, "checks")));
+    if (value_count(value_get(&summary, "timeline")))
+      value_set(point, "timeline", actions(value_get(&summary, "timeline")));
     value_set(point, "metrics", metrics(value_get(&summary, "metrics")));
     value_free(&run);
   }

@@ -187,7 +187,52 @@ def test_a_point_that_fails(work):
     eq(doc["outcome"]["reason"], "3 points: 2 are fine, 1 failed")
     eq(doc["points"][1]["values"], {"broken": "setup"})
     has(result.err, "out of order")
+    has(doc["points"][1]["reason"], "out of order")
+    has(result.report(), "out of order")
     has(result.out, "Points that did not go well")
+
+
+def test_why_a_point_has_nothing(work):
+    """One whose script does not load leaves no summary: what its process said is the reason."""
+    script = HEAD.replace("local function session", 'if broken == "load" then error("cannot be loaded") end\nlocal function session')
+    work.write("s.lua", script + 'return perigee.sweep { plan = plan, over = { { "broken", { "no", "load" } } } }\n')
+    result = work.perigee("dry", "s.lua", "--quiet")
+    eq(result.status, 2, result.err)
+    reason = read(result)["points"][1]["reason"]
+    has(reason, "it ended with status 2 and left no summary: ")
+    has(reason, "cannot be loaded")
+    has(result.report(), "cannot be loaded")
+
+
+def test_why_a_point_is_not_valid(work):
+    work.write("s.lua", sweep('{ "depth", { 1, 2 } }'))
+    result = work.perigee("run", "s.lua", "--quiet", *RELAXED, "--fault", "no_usage")
+    eq(result.status, 98, result.err)
+    point = read(result)["points"][0]
+    eq(point["valid"], False)
+    eq([c["ok"] for c in point["broken"]][:1], [False])
+    has(result.report(), point["broken"][0]["name"] + " (")
+
+
+def test_what_is_done_to_the_fleet(work):
+    """A table per action, over the points; a replica that is not there is named with the way out."""
+    timed = HEAD.replace("sessions = 4", 'duration = "8s"').replace("session = session,", """session = session,
+  timeline = { { at = "3s", action = "restart", replica = "r1", down = "1s", window = "2s" } },""")
+    script = timed.replace('"failed share < 1%"', '{ "anything", function() return true end }').replace("vu:sleep(pause)", "vu:sleep(0.2)")
+    work.write("s.lua", script + 'return perigee.sweep { plan = plan, over = { { "replicas", { 2, 3 } }, { "kv_blocks", { 500 } } } }\n')
+    result = work.perigee("dry", "s.lua")
+    doc = read(result)
+    for point in doc["points"]:
+        eq([(a["action"]["action"], a["state"], a["at_s"]) for a in point["timeline"]], [("restart", "done", 3)])
+        assert point["timeline"][0]["before"]["requests"] > 0
+        eq(list(point["timeline"][0]["before"]["replicas"]), ["r1"])
+    for text in (result.out, result.report()):
+        has(text, "restart r1 at 3.00 s, requests of r1")
+    eq(doc["expectations"][0]["text"], "anything")
+    matches(result.err, r"point 1 of 2 · draining: .* of [1-9]\d* requests.* [1-9]\d* done")
+    has(result.out, "parameters  depth=2, pause=0, broken=no")
+    work.write("s.lua", script + 'return perigee.sweep { plan = plan, over = { { "replicas", { 1, 2 } } } }\n')
+    has(work.perigee("dry", "s.lua", "--quiet").err, "r0 to r0 (the sweep's axis replicas")
 
 
 def test_expectations_at_every_point(work):

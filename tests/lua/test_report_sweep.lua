@@ -49,10 +49,10 @@ end
 describe("the tables of a sweep", function()
   it("have a row per point, with its values and what it measured", function()
     local s = section(example(), "Points")
-    expect(s.head):eq { "point", "replicas", "route", "sessions", "requests", "failed", "cached_ratio mean", "ttft p50",
-      "ttft p95", "tpot", "requests/s", "output", "met", "" }
-    expect(texts(s.rows[4])):eq { "4", "2", "spread", "10", "40", "0", "50.0 %", "20.0 ms", "—", "5.00 ms", "12.5 /s",
-      "250 tokens/s", "1/2", "✗" }
+    expect(s.head):eq { "point", "replicas", "route", "sessions", "requests", "failed", "cached_ratio mean",
+      "ttft mean", "ttft p50", "ttft p95", "tpot", "requests/s", "output", "met", "" }
+    expect(texts(s.rows[4])):eq { "4", "2", "spread", "10", "40", "0", "50.0 %", "25.0 ms", "20.0 ms", "—", "5.00 ms",
+      "12.5 /s", "250 tokens/s", "1/2", "✗" }
     expect(s.notes):eq { "— too few samples: p95 needs 100." }
     expect(#s.align):eq(#s.head)
   end)
@@ -63,6 +63,40 @@ describe("the tables of a sweep", function()
     expect(texts(s.rows[1])):eq { "1", "70.0 %", "70.0 %" }
     expect(texts(s.rows[2])):eq { "2", "66.0 %", "50.0 %" }
     expect(section(example(), "ttft p50 by route").rows[1]):eq { "1", "20.0 ms", "20.0 ms" }
+    expect(section(example(), "ttft mean by route").rows[1]):eq { "1", "25.0 ms", "25.0 ms" }
+  end)
+
+  it("mark the figures of points that do not count, and say so under the table", function()
+    local doc = example()
+    for i, status in ipairs { 98, 99, 130, 1 } do
+      doc.points[i].status = status
+    end
+    local note = "* the point is not valid or did not end by itself: its figures do not count."
+    local s = section(doc, "cached_ratio mean by route")
+    expect(texts(s.rows[1])):eq { "1", "70.0 % *", "70.0 %" }
+    expect(texts(s.rows[2])):eq { "2", "66.0 % *", "50.0 % *" }
+    expect(s.notes):eq { note }
+    expect(texts(section(doc, "ttft p50 by route").rows[1])):eq { "1", "20.0 ms *", "20.0 ms" }
+    local points = section(doc, "Points")
+    expect(texts(points.rows[1])[7]):eq "70.0 % *"
+    expect(texts(points.rows[2])[7]):eq "70.0 %"
+    expect(points.notes):contains(note)
+    expect(report.terminal(doc, { width = 100 })):contains(note)
+    expect(report.markdown(doc)):contains "| 1 | 70.0 % \\* | 70.0 % |"
+    expect(report.markdown(doc)):contains "\\* the point is not valid"
+    expect(section(example(), "cached_ratio mean by route").notes):eq {}
+  end)
+
+  it("leave axes of one value out, and lie over the last that varies", function()
+    local doc = example()
+    table.insert(doc.axes, 1, { name = "kv_blocks", kind = "fleet", values = { 500 } })
+    doc.axes[4] = { name = "block_size", kind = "fleet", values = { 16 } }
+    for _, p in ipairs(doc.points) do
+      p.values.kv_blocks, p.values.block_size = 500, 16
+    end
+    expect(section(doc, "cached_ratio mean by route").head):eq { "replicas", "sticky", "spread" }
+    expect(table.concat(section(doc, "Points").head, " ")):matches "^point replicas route sessions "
+    expect(report.terminal(doc, {})):contains "over  kv_blocks: 500"
   end)
 
   it("take means where a median is not given at each point", function()
@@ -84,10 +118,39 @@ describe("the tables of a sweep", function()
       reason = "its process was ended by signal 11" }
     local s = section(doc, "Points that did not go well")
     expect(texts(s.rows[1])):eq { "4", "139", "its process was ended by signal 11" }
-    expect(texts(section(doc, "Points").rows[4])):eq { "4", "2", "spread", "", "", "", "—", "—", "—", "—", "—", "—", "",
-      "failed" }
+    expect(texts(section(doc, "Points").rows[4])):eq { "4", "2", "spread", "", "", "", "—", "—", "—", "—", "—", "—",
+      "—", "", "failed" }
     expect(texts(section(doc, "cached_ratio mean by route").rows[2])):eq { "2", "66.0 %", "—" }
     expect(report.sections({})):eq {}
+  end)
+
+  it("say what the checks of a point found that is not valid", function()
+    local doc = example()
+    doc.points[2].status, doc.points[2].reason = 98, "a check of the measurement itself does not hold: idle_replica"
+    doc.points[2].broken = { { name = "idle_replica", figure = 2, limit = 0, unit = "replicas", ok = false,
+      note = "r1 and r2 got no request" } }
+    expect(texts(section(doc, "Points that did not go well").rows[1])):eq { "2", "98",
+      "a check of the measurement itself does not hold: idle_replica; idle_replica (2 replicas, limit 0 replicas): "
+      .. "r1 and r2 got no request" }
+  end)
+
+  it("show what was done to the fleet at each point, of the replica in question", function()
+    local doc = example()
+    for i, p in ipairs(doc.points) do
+      local function span(failed, ratio, ttft)
+        return { requests = 99, failed = 99, cached_ratio = 0.5, ttft_mean = 9,
+          replicas = { r1 = { requests = 9, failed = failed, cached_ratio = ratio, ttft_mean = ttft } } }
+      end
+      p.timeline = { { entry = 1, state = "done", at_s = 8, action = { action = "restart", replica = "r1" },
+        before = span(0, 0.9, 0.01), during = span(i, nil, nil), after = span(0, 0.8, 0.05) } }
+    end
+    doc.points[4].status = 98
+    local s = section(doc, "restart r1 at 8.00 s, requests of r1")
+    expect(s.head):eq { "point", "replicas", "route", "failed during", "cached before", "during", "after",
+      "ttft before", "during", "after" }
+    expect(texts(s.rows[3])):eq { "3", "2", "sticky", "3", "90.0 %", "—", "80.0 %", "10.0 ms", "—", "50.0 ms" }
+    expect(texts(s.rows[4])[7]):eq "80.0 % *"
+    expect(report.markdown(doc)):contains "## restart r1 at 8.00 s, requests of r1"
   end)
 
   it("end a long list", function()
@@ -120,6 +183,16 @@ describe("the report of a sweep", function()
     for line in text:gmatch "[^\n]+" do
       expect(utf8.len(line)):below(81)
     end
+  end)
+
+  it("uses the terminal's width for tables, and counts what it leaves out", function()
+    local wide, usual = report.terminal(example(), { width = 160 }), report.terminal(example(), { width = 100 })
+    expect(wide:match "point  [^\n]*"):contains "sessions  requests  failed  cached_ratio mean  ttft mean"
+    expect(wide:match "point  [^\n]*"):contains "output"
+    expect(wide:find("left out", 1, true)):is_nil()
+    expect(wide):contains "— too few samples: p95 needs 100."
+    expect(usual:find("p95 needs", 1, true)):is_nil() -- there is no such column
+    expect(usual):contains "columns left out: see report.md."
   end)
 
   it("lists files that are there", function()

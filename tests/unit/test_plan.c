@@ -66,7 +66,7 @@ static void a_plan_is_read_whole(void **state) {
                 "  load = perigee.open { rate = '30/m', arrival = 'constant', duration = '2m',\n"
                 "    warmup = '30s', sessions = 50 },\n"
                 "  session = function(vu) end, setup = function() end, teardown = print,\n"
-                "  expect = { 'ttft p95 < 400ms', function() return true end },\n"
+                "  expect = { 'ttft p95 < 400ms', { 'always', function() return true end } },\n"
                 "  metrics = { tool_time = 's', cost = 'EUR' },\n"
                 "  params = { b = true, a = { default = 'x', doc = 'the a' }, n = 2.5 },\n"
                 "  slo = { ttft = '200ms', tpot = 0.05 },\n"
@@ -87,6 +87,7 @@ static void a_plan_is_read_whole(void **state) {
   assert_int_equal(info.n_expect, 2);
   assert_string_equal(info.expect[0].text, "ttft p95 < 400ms");
   assert_null(info.expect[1].text);
+  assert_string_equal(info.expect[1].name, "always");
   assert_int_equal(info.n_metrics, 2);
   assert_string_equal(info.metrics[0].name, "cost");
   assert_string_equal(info.metrics[0].text, "EUR");
@@ -179,6 +180,9 @@ static void plans_that_are_wrong(void **state) {
       {LOAD ", session = print, name = 3", "plan: name must be a string, got number"},
       {LOAD ", session = print, expect = 'x'", "plan: expect must be a table, got string"},
       {LOAD ", session = print, expect = { 3 }", "plan: expect[1] must be a string such as"},
+      {LOAD ", session = print, expect = { { 'x' } }",
+       "plan: expect[1]: a table is { \"what it says\", function }"},
+      {LOAD ", session = print, expect = { { ' ', print } }", "plan: expect[1]: a table is"},
       {LOAD ", session = print, expect = { a = 'x' }", "expect is a list of expectations"},
       {LOAD ", session = print, metrics = { 'x' }", "plan: metrics: a name is a word"},
       {LOAD ", session = print, metrics = { x = 3 }", "plan: metrics.x must be a unit such as"},
@@ -318,7 +322,8 @@ static void functions_judge_results(void **state) {
   script_write(&script, HEAD "return perigee.plan { " LOAD ", session = print, expect = { 'x',\n"
                              "function(results) return results.metrics.ttft.p50 < 1, 'p50 was ' .. "
                              "results.metrics.ttft.p50 end,\n"
-                             "function() return nil end, function() error 'broken' end } }");
+                             "function() return nil end, function() error 'broken' end,\n"
+                             "{ 'always', function() return true end } } }");
   store_delete(store); /* it has the bytes of the script before */
   store = store_new();
   const struct plan_source source = {.script = script.path, .store = store};
@@ -339,6 +344,8 @@ static void functions_judge_results(void **state) {
   assert_int_equal(bind_plan_judge(&source, 3, &results, &met, &text, &err), ERR_INVALID);
   check_has(err.text, "s.lua:4: broken");
   assert_false(met);
+  check_ok(bind_plan_judge(&source, 4, &results, &met, &text, &err), &err);
+  assert_true(met);
   buf_free(&text);
   value_free(&results);
 }
