@@ -16,7 +16,10 @@
 --   perigee run capacity_sweep --plan                        the 18 points
 --   perigee run capacity_sweep                               some two minutes, in real time
 --   perigee dry capacity_sweep                               the same in virtual time
---   perigee run capacity_sweep --over replicas=2 --over kv_blocks=100,200,400,800
+--   perigee run capacity_sweep --over replicas=2 --over kv_blocks=120,200,400,800
+--
+-- The longest prompt with its answer takes 1,700 tokens, 107 blocks: a replica with fewer refuses it, and the
+-- request fails, so kv_blocks begins above.
 local perigee = require "perigee"
 local chat = require "perigee.chat"
 local gen = require "perigee.gen"

@@ -13,7 +13,7 @@
 --
 --              warm     cached_ratio   median ttft
 --   sticky     100 %         90 %        6 ms
---   spread     1/3           30 %       51 ms: as if nobody had asked before
+--   spread   up to 1/3  up to 30 %       51 ms: as if nobody had asked before
 --   random     1/3           30 %       51 ms
 --
 -- Means hide that there are two modes: `ttft_warm` and `ttft_cold` are apart. With `--verify` the ledger says
