@@ -63,8 +63,11 @@ static void note_ttft(struct writer *w, const struct sample *s) {
 }
 
 /* Under the lock: short, no I/O. */
-static void count_batch(struct writer *w, const struct batch *b) {
+static void count_batch(struct writer *w, struct batch *b) {
   struct live *live = &w->live;
+  if (b->counted)
+    return;
+  b->counted = true;
   live->sessions_started += b->sessions_started;
   live->sessions_ended += b->n_sessions;
   for (size_t i = 0; i < b->n_sessions; i++)
@@ -235,6 +238,8 @@ void writer_delete(struct writer *w) {
 void writer_live(struct writer *w, struct live *out) {
   double recent[RECENT];
   pthread_mutex_lock(&w->lock);
+  for (struct batch *b = w->head; b; b = b->next) /* handed over, and not taken yet */
+    count_batch(w, b);
   *out = w->live;
   size_t n = w->n_ttft < RECENT ? (size_t)w->n_ttft : RECENT;
   memcpy(recent, w->recent_ttft, n * sizeof *recent);

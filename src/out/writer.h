@@ -70,6 +70,7 @@ struct batch {
   size_t n_values, cap_values;
   uint64_t sessions_started;
   size_t bytes; /* in the queue; the writer's */
+  bool counted; /* in what is live; the writer's */
 };
 /* The writer owns the batch from here on. Waits while the queue is full. */
 void writer_hand(struct writer *w, struct batch *b);

@@ -67,6 +67,8 @@ void conductor_show_progress(struct conductor *c) {
   uint64_t ended = __atomic_load_n(&c->run.sessions_ended, __ATOMIC_RELAXED);
   uint64_t started = __atomic_load_n(&c->run.sessions_started, __ATOMIC_RELAXED);
   s.sessions_active = started > ended ? started - ended : 0;
+  if (config->loop && c->n_started && c->run.workers[0].recorder)
+    recorder_flush(c->run.workers[0].recorder); /* its chore follows the real clock */
   writer_live(config->writer, &s.live);
   config->progress(config->progress_user, &s);
 }

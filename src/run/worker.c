@@ -441,6 +441,7 @@ static void tear_down(struct worker *w) {
   w->encoder = NULL;
   w->tokens = NULL;
   recorder_delete(w->recorder);
+  w->recorder = NULL;
   shared_free(&w->setup_result);
   if (!is_virtual(w))
     loop_delete(w->loop);

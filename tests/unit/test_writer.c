@@ -162,11 +162,16 @@ static void rows_are_on_disk_while_it_runs(void **state) {
   recorder_sample(r, row_ok(1, 1, 0, 1, 1));
   recorder_flush(r);
   struct live live = {0};
+  writer_live(w, &live); /* what was handed over counts at once, and once */
+  assert_int_equal(live.requests, 1);
+  writer_live(w, &live);
+  assert_int_equal(live.requests, 1);
   for (int i = 0; i < 2000 && !live.rows_written; i++) {
     clock_sleep_ns(MS);
     writer_live(w, &live);
   }
   assert_int_equal(live.rows_written, 1);
+  assert_int_equal(live.requests, 1);
   size_t len;
   char *data = check_read_file(file, &len);
   assert_true(len > 100 && data[len - 1] == '\n');
