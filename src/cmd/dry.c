@@ -100,6 +100,8 @@ const struct options_command dry_command = {
     .max_args = 1,
     .ranges = ranges,
     .n_ranges = ARRAY_LEN(ranges),
+    .hints = run_hints,
+    .n_hints = RUN_HINTS,
 };
 
 /* Options of `perigee run` that say how to reach servers, or what the real time costs. */

@@ -30,7 +30,11 @@ static int unknown(const struct options_command *cmd, const char *name, size_t l
     names[i] = cmd->specs[i].name;
   names[cmd->n_specs] = "--help";
   char *word = mem_strndup(name, len);
-  const char *near = err_nearest(word, names, cmd->n_specs + 1);
+  const char *near = NULL;
+  for (size_t i = 0; i < cmd->n_hints && !near; i++)
+    near = strcmp(cmd->hints[i].name, word) == 0 ? cmd->hints[i].says : NULL;
+  if (!near)
+    near = err_nearest(word, names, cmd->n_specs + 1);
   int rc = err_set(err, ERR_INVALID, "unknown option %s%s%s%s; see `perigee %s --help`", word,
                    near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", cmd->name);
   mem_free(word);
@@ -202,6 +206,14 @@ void options_free(const struct options_command *cmd, void *dest, struct options_
   *args = (struct options_list){0};
 }
 
+/* Columns that a text takes, which are not its bytes. */
+static int columns_of(const char *text) {
+  int n = 0;
+  for (; *text; text++)
+    n += ((unsigned char)*text & 0xC0) != 0x80;
+  return n;
+}
+
 /* Prints `text` wrapped to 80 columns behind an indent; the first line begins where the caller
  * stands. */
 static void print_wrapped(const char *text, int indent, int column) {
@@ -242,7 +254,9 @@ void options_print_help(const struct options_command *cmd) {
       snprintf(left, sizeof left, "%s[=%s]", s->name, s->arg);
     else
       snprintf(left, sizeof left, "%s%s%s", s->name, s->arg ? " " : "", s->arg ? s->arg : "");
-    int n = printf("  %-24s  ", left);
+    int wide = columns_of(left), space = wide < 24 ? 24 - wide : 0;
+    printf("  %s%*s  ", left, space, "");
+    int n = wide + space + 4;
     struct buf help;
     buf_init(&help, BUF_MAX_OWN);
     buf_puts(&help, s->help);

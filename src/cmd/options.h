@@ -3,7 +3,8 @@
  * The table is also what --help prints, so an option cannot exist without its help. Accepted:
  * `--name value`,
  * `--name=value`, `--flag`, `--` (the rest is positional). An unknown option names the nearest
- * known one, a bad number what is allowed; an empty value is none. Values point into argv. */
+ * known one (or what `hints` has of it), a bad number what is allowed; an empty value is none.
+ * Values point into argv. */
 #ifndef CMD_OPTIONS_H
 #define CMD_OPTIONS_H
 
@@ -39,6 +40,12 @@ struct options_range {
   double least, most;
 };
 
+/* A name that another command has, or a reader would expect, and how it is written here. */
+struct options_hint {
+  const char *name; /* "--replicas" */
+  const char *says; /* "--sim N" */
+};
+
 struct options_command {
   const char *name;    /* "run" */
   const char *summary; /* one line for `perigee help` */
@@ -49,6 +56,8 @@ struct options_command {
   size_t min_args, max_args; /* positional ones */
   const struct options_range *ranges;
   size_t n_ranges;
+  const struct options_hint *hints; /* of options that this command does not have */
+  size_t n_hints;
 };
 
 /* Fills `dest` (the caller sets defaults first) and `args` with the positional ones. Returns 0; 1

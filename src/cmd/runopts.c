@@ -58,6 +58,17 @@ static const struct options_range ranges[] = {
     {"--runaway", 1e-3, 86400}, {"--max-users", 1, HUGE_VAL}, {"--point", 1, HUGE_VAL},
 };
 
+const struct options_hint run_hints[RUN_HINTS] = {
+    {"--replicas", "--sim N"},
+    {"--kv-events", "--sim-set kv_events=on"},
+    {"--users", "--set users=N"},
+    {"--rate", "--set rate=N"},
+    {"--duration", "--set duration=TIME"},
+    {"--sessions", "--set sessions=N"},
+    {"--warmup", "--set warmup=TIME"},
+    {"-o", "--out DIR"},
+};
+
 const struct options_command run_command = {
     .name = "run",
     .summary = "run a scenario and write the report",
@@ -105,6 +116,8 @@ const struct options_command run_command = {
     .max_args = 1,
     .ranges = ranges,
     .n_ranges = ARRAY_LEN(ranges),
+    .hints = run_hints,
+    .n_hints = RUN_HINTS,
 };
 
 static int check(const struct run_options *o, struct err *err) {

@@ -7,6 +7,7 @@
 #include "cmd/sweep.h"
 #include "out/checks.h"
 
+#define RUN_HINTS 8
 #define RUN_SIM_REPLICAS 3 /* of the built-in fleet, unless --sim says otherwise */
 
 struct run_options {
@@ -22,6 +23,8 @@ struct run_options {
 };
 
 extern const struct options_command run_command;
+/* What `run` and `dry` say of options that others have. */
+extern const struct options_hint run_hints[RUN_HINTS];
 
 /* Parses argv into *o and *file (the script). As options_parse; free with
  * options_free(&run_command, …). */

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 
 struct names {
@@ -82,16 +83,20 @@ static int refuse(const struct names *places, const char *script, struct err *er
   if (len > 4 && strcmp(word + len - 4, ".lua") == 0)
     word[len - 4] = '\0';
   const char *near = err_nearest(word, (const char *const *)names.items, names.n);
+  struct buf looked;
+  buf_init(&looked, BUF_MAX_OWN);
+  for (size_t i = 0; i < places->n; i++)
+    buf_printf(&looked, "%s%s", i ? ", " : "", places->items[i]);
   int rc = near
                ? err_set(err, ERR_NOT_FOUND,
                          "there is no file %s and no scenario of that name (did you mean %s?); see "
                          "`perigee list`",
                          script, near)
                : err_set(err, ERR_NOT_FOUND,
-                         "there is no file %s and no scenario of that name here, in scenarios/, or "
-                         "where the binary's own lie; see `perigee list`, or name further folders "
-                         "in PERIGEE_PATH",
-                         script);
+                         "there is no file %s and no scenario of that name in %s; PERIGEE_PATH=DIR "
+                         "names further folders, and `perigee list` shows what is in reach",
+                         script, looked.data);
+  buf_free(&looked);
   mem_free(word);
   names_free(&names);
   return rc;

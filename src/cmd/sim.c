@@ -46,7 +46,7 @@ static const struct options_spec specs[] = {
      "model and machine to play: llama-3.1-8b, qwen3-32b, gpt-oss-20b, adr-04 (the host of the "
      "first "
      "reference experiment), tiny (default), fixed, instant (for the speed of the client, not for "
-     "figures: its events come together), or a profile file (below)"},
+     "figures: its events come together), or a profile file (above)"},
     {"--set", "KEY=VALUE", OPTIONS_LIST, offsetof(struct sim_options, sets),
      "change a field of the profile, may be repeated: kv_blocks or kv_tokens, block_size, "
      "max_model_len, "
@@ -62,7 +62,7 @@ static const struct options_spec specs[] = {
      "decode_context, request_overhead, kv_bytes_per_token, chunk_tokens, offload_tokens, "
      "offload_device (dram, nvme, object), offload_latency, offload_bytes_per_s, the same of "
      "shared, "
-     "transfer_latency, transfer_bytes_per_s; those of KV events are below"},
+     "transfer_latency, transfer_bytes_per_s; those of KV events are above"},
     {"--kv-events", NULL, OPTIONS_FLAG, offsetof(struct sim_options, events),
      "publish what enters and leaves each cache (ZeroMQ, as vLLM does): --set kv_events=on; the "
      "endpoints are printed"},
@@ -139,6 +139,11 @@ static const struct options_range ranges[] = {
     {"--kv-cache-metrics-sample", 0, 1},
     {"--max-num-queued-reqs", 0, 1000000000},
     {"--max-num-queued-tokens", 0, 1000000000},
+};
+
+static const struct options_hint hints[] = {
+    {"--sim", "--replicas N"},
+    {"--sim-set", "--set KEY=VALUE"},
 };
 
 static const struct options_command command = {
@@ -280,6 +285,8 @@ static const struct options_command command = {
     .n_specs = ARRAY_LEN(specs),
     .ranges = ranges,
     .n_ranges = ARRAY_LEN(ranges),
+    .hints = hints,
+    .n_hints = ARRAY_LEN(hints),
 };
 
 /* An address, not a name: what is listened on must not depend on a name server. */

@@ -49,6 +49,19 @@ def test_unknown_commands_name_the_nearest(work):
                 has(result.err, f'did you mean "{near}"?')
 
 
+def test_options_of_other_commands(work):
+    for args, says in ((("sim", "--sim", "3"), "--sim (did you mean --replicas N?)"), (("sim", "--sim-set", "a=b"), "(did you mean --set KEY=VALUE?)"),
+                       (("run", "x", "--replicas", "4"), "(did you mean --sim N?)"), (("dry", "x", "--kv-events"), "(did you mean --sim-set kv_events=on?)"),
+                       (("dry", "x", "--duration", "5s"), "(did you mean --set duration=TIME?)")):
+        result = work.perigee(*args)
+        eq(result.status, 2)
+        has(result.err, says)
+    has(work.perigee("calibrate", "-o", "x.lua", "nowhere").err, "nowhere: is this the folder of a run?")
+    lines = work.perigee("run", "--help").out.splitlines()
+    over = next(line for line in lines if line.startswith("  --over"))
+    eq(over.index("of a sweep"), next(line for line in lines if line.startswith("  --set ")).index("a parameter"))
+
+
 def test_scenarios_by_name(work):
     work.write("scenarios/tuning.lua", one_turn())
     for name in ("tuning", "tuning.lua", "scenarios/tuning", "scenarios/tuning.lua"):
@@ -56,8 +69,8 @@ def test_scenarios_by_name(work):
     for name, near in (("tunning", " (did you mean tuning?)"), ("./tunig.lua", " (did you mean tuning?)"), ("zzzzzz", "")):
         result = work.perigee("run", name)
         eq(result.status, 2)
-        places = "" if near else " here, in scenarios/, or where the binary's own lie"
-        has(result.err, f"there is no file {name} and no scenario of that name{near}{places}; see `perigee list`")
+        has(result.err, f"there is no file {name} and no scenario of that name{near or ' in ., scenarios, '}")
+        has(result.err, "see `perigee list`" if near else "/scenarios; PERIGEE_PATH=DIR names further folders")
 
 
 def test_shipped_scenarios_from_any_folder(work):

@@ -23,8 +23,9 @@ static const struct options_spec specs[] = {
 };
 static const struct options_range ranges[] = {
     {"--few", 1, 64}, {"--seconds", 1e-3, 3600}, {"--ratio", 0, 1}};
-static const struct options_command command = {"demo", "a test", "FILE", NULL,   specs,
-                                               8,      1,        2,      ranges, 3};
+static const struct options_hint hints[] = {{"--number", "--count N"}, {"-n", "--count N"}};
+static const struct options_command command = {"demo", "a test", "FILE", NULL, specs, 8,
+                                               1,      2,        ranges, 3,    hints, 2};
 
 static int parse(const char *line, struct dest *d, struct options_list *args, struct err *err) {
   static char copy[256];
@@ -63,6 +64,9 @@ static void says_what_is_wrong(void **state) {
   (void)state;
   static const char *const cases[][2] = {
       {"a --cout 3", "unknown option --cout (did you mean --count?); see `perigee demo --help`"},
+      {"a --number 3", "unknown option --number (did you mean --count N?); see"},
+      {"a --number=3", "unknown option --number (did you mean --count N?); see"},
+      {"a -n 3", "unknown option -n (did you mean --count N?); see"},
       {"a --zzzzzz", "unknown option --zzzzzz; see `perigee demo --help`"},
       {"a --flag=1", "--flag takes no value"},
       {"a --text", "--text needs a value: --text T"},
