@@ -15,6 +15,7 @@
 
 enum { MAX_STEPS = 1000 };
 #define MOST_STEP_S 86400.0
+#define MOST_BARE_S 1.0 /* a step's time without a unit: more is a number of milliseconds */
 /* How far a measured decode step may lie from the fitted formula. */
 #define FIT_WITHIN 0.25
 
@@ -94,8 +95,12 @@ static int step_number(const struct value *v, const char *key, bool time, double
       !units_parse(x->u.string.data, x->u.string.len, UNITS_TIME, out, NULL, NULL) &&
       *out >= 1e-9 && *out <= MOST_STEP_S)
     return 0;
-  if (x && (x->kind == VALUE_INT || x->kind == VALUE_DOUBLE) && value_to_double(x, out) &&
-      *out >= (time ? 1e-9 : 0) && *out <= (time ? MOST_STEP_S : 1e9))
+  bool bare = x && (x->kind == VALUE_INT || x->kind == VALUE_DOUBLE) && value_to_double(x, out);
+  if (bare && time && *out > MOST_BARE_S && *out <= MOST_STEP_S)
+    return err_set(err, ERR_INVALID,
+                   "%s = %g would be %g seconds; say the unit: \"%gms\", or \"%gs\" if it is so",
+                   key, *out, *out, *out, *out);
+  if (bare && *out >= (time ? 1e-9 : 0) && *out <= (time ? MOST_STEP_S : 1e9))
     return 0;
   return err_set(err, ERR_INVALID, "%s %s", key,
                  time ? "must be a time from 1ns to 24h, as in \"6.9ms\" or 0.0069"

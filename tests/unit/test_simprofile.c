@@ -147,6 +147,9 @@ static void mistakes(void **state) {
   check_refused(
       "{\"base\":\"tiny\",\"decode_steps\":[{\"batch\":1,\"context\":10,\"time\":86401}]}",
       "decode_steps[1]: time must be a time from 1ns to 24h");
+  check_refused("{\"base\":\"tiny\",\"decode_steps\":[{\"batch\":1,\"context\":10,\"time\":6.9}]}",
+                "decode_steps[1]: time = 6.9 would be 6.9 seconds; say the unit: \"6.9ms\", or "
+                "\"6.9s\" if it is so");
   check_refused("{\"base\":\"tiny\",\"max_model_len\":100000}",
                 "max_model_len=100000 does not fit");
 }
