@@ -302,7 +302,7 @@ local function action_table(doc, index)
       local failed = num(during.failed)
       row[#row + 1] = failed and { count(failed), mark = failed > 0 and "bad" or nil }
         or { "—", mark = "dim" }
-      for _, figure in ipairs { { "cached_ratio", "ratio" }, { "ttft_mean", "s" } } do
+      for _, figure in ipairs { { "cached_share", "ratio" }, { "ttft_mean", "s" } } do
         for _, name in ipairs(SPANS) do
           local span, replica = span_of(record, name)
           id = id or replica
@@ -318,7 +318,7 @@ local function action_table(doc, index)
   for _, axis in ipairs(axes) do
     head[#head + 1], align = axis.name, align .. (axis.kind == "route" and "l" or "r")
   end
-  for _, name in ipairs { "failed during", "cached before", "during", "after", "ttft before", "during",
+  for _, name in ipairs { "failed during", "cached share before", "during", "after", "ttft before", "during",
     "after" } do
     head[#head + 1], align = name, align .. "r"
   end

@@ -200,7 +200,7 @@ static struct value broken(const struct value *checks) {
 
 /* Of a time before, during or after an action. */
 static struct value span(const struct value *from, bool nested) {
-  static const char *const kept[] = {"seconds", "requests", "failed", "cached_ratio"};
+  static const char *const kept[] = {"seconds", "requests", "failed", "cached_share"};
   if (!from || from->kind != VALUE_OBJECT)
     return value_null();
   struct value v = value_object();

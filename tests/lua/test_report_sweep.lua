@@ -138,15 +138,15 @@ describe("the tables of a sweep", function()
     local doc = example()
     for i, p in ipairs(doc.points) do
       local function span(failed, ratio, ttft)
-        return { requests = 99, failed = 99, cached_ratio = 0.5, ttft_mean = 9,
-          replicas = { r1 = { requests = 9, failed = failed, cached_ratio = ratio, ttft_mean = ttft } } }
+        return { requests = 99, failed = 99, cached_share = 0.5, ttft_mean = 9,
+          replicas = { r1 = { requests = 9, failed = failed, cached_share = ratio, ttft_mean = ttft } } }
       end
       p.timeline = { { entry = 1, state = "done", at_s = 8, action = { action = "restart", replica = "r1" },
         before = span(0, 0.9, 0.01), during = span(i, nil, nil), after = span(0, 0.8, 0.05) } }
     end
     doc.points[4].status = 98
     local s = section(doc, "restart r1 at 8.00 s, requests of r1")
-    expect(s.head):eq { "point", "replicas", "route", "failed during", "cached before", "during", "after",
+    expect(s.head):eq { "point", "replicas", "route", "failed during", "cached share before", "during", "after",
       "ttft before", "during", "after" }
     expect(texts(s.rows[3])):eq { "3", "2", "sticky", "3", "90.0 %", "—", "80.0 %", "10.0 ms", "—", "50.0 ms" }
     expect(texts(s.rows[4])[7]):eq "80.0 % *"
