@@ -21,7 +21,28 @@ local NEW_OPTIONS = request.list(request.sender_options, { "history", "system", 
 local HISTORIES = { "scripted", "live" }
 local SEND_OPTIONS = request.list(request.send_options, { "tool_call" })
 
+-- While a function of a renderer is at work, which may wait, its conversation is used by nobody.
+local at_work = { __close = function(work) rawset(work.conv, "at_work", nil) end }
+
+local function check_free(conv, where)
+  local work = rawget(conv, "at_work")
+  if work and work.task == coroutine.running() then
+    core.raise(where .. ": a renderer cannot use the conversation it renders; it can read it: "
+      .. "conv:message(i), #conv")
+  elseif work then
+    core.raise(where .. ": the conversation's renderer is at work and waits; until it is done the "
+      .. "conversation can only be read: wait for the task that sends (or fork before it does)")
+  end
+end
+
+local function begin_work(conv)
+  local work = setmetatable({ conv = conv, task = coroutine.running() }, at_work)
+  rawset(conv, "at_work", work)
+  return work
+end
+
 local function add(conv, role, text, where)
+  check_free(conv, (where:gsub(": the text$", "")))
   conv.core:add(role, text, where)
   conv.messages = #conv.core
   if role == "user" then
@@ -79,6 +100,7 @@ end
 
 --- Answers a tool call.
 function Conversation:tool(text, id)
+  check_free(self, "conv:tool")
   if #self.open == 0 then
     core.raise("conv:tool: no tool call is open; send { tool_call = … } first, or look at reply.tool_calls")
   end
@@ -118,6 +140,7 @@ end
 
 --- The tools the model is told of from now on.
 function Conversation:set_tools(tools)
+  check_free(self, "conv:set_tools")
   if tools == nil then
     self.core:set_tools(nil)
     self.tool_names = nil
@@ -214,7 +237,8 @@ end
 
 -- Takes the model's raw words apart where the renderer can; what cannot be parsed stays the text.
 local function parsed(conv, reply)
-  local said, message = conv.renderer.object:parse(reply.text or "")
+  local _ <close> = begin_work(conv)
+  local said, message = prompts.parse(conv.renderer, reply.text or "", "conv:send")
   if not said then
     reply.parse_error = message
     return
@@ -226,7 +250,9 @@ end
 
 -- Makes the prompt what the conversation is now. Whatever asked for it, it is a cost of the next request.
 local function update(conv, where)
-  local render_ns, tokenize_ns = prompts.update(conv, conv.renderer, where)
+  local renderer = conv.renderer
+  local _ <close> = renderer.object and not renderer.harmony and begin_work(conv) or nil
+  local render_ns, tokenize_ns = prompts.update(conv, renderer, where)
   conv.render_ns = render_ns and (conv.render_ns or 0) + render_ns
   conv.tokenize_ns = tokenize_ns and (conv.tokenize_ns or 0) + tokenize_ns
 end
@@ -252,10 +278,13 @@ local function counted(conv, prompt)
     conv.counter = conv.counter or prompts.renderer(conv, fleet.template, nil, "--verify")
     prompt.render_ns, prompt.tokenize_ns = prompts.update(conv, conv.counter, "conv:send (--verify)")
     prompt.prompt_tokens, prompt.survived_tokens = conv.core:prompt_tokens(), conv.core:prompt_sent()
+  else
+    conv.core:prompt_unknown()
   end
 end
 
 local function send(conv, verb, opts)
+  check_free(conv, "conv:send")
   opts = core.options(opts, "conv:send", SEND_OPTIONS)
   local call = check_call(conv, opts.tool_call)
   local scripted = conv.history == "scripted" or call ~= nil
@@ -309,6 +338,7 @@ end
 
 --- A conversation that goes on from here on another virtual user.
 function Conversation:fork(vu)
+  check_free(self, "conv:fork")
   request.check_vu(vu, "conv:fork")
   local fork = {}
   for key, value in pairs(self) do
@@ -337,6 +367,7 @@ end
 
 --- Another text for message i.
 function Conversation:edit(i, text)
+  check_free(self, "conv:edit")
   i = place(self, i, "conv:edit")
   self.core:edit(i, text)
   return self
@@ -361,6 +392,7 @@ end
 
 --- Keeps the first n messages.
 function Conversation:truncate(n)
+  check_free(self, "conv:truncate")
   if math.type(n) ~= "integer" or n < 0 or n > #self.core then
     core.raise(("conv:truncate: %s messages of %d"):format(tostring(n), #self.core))
   end
@@ -380,6 +412,7 @@ end
 
 --- From now on the prompt is rendered here and sent as token ids; nil: by the server again.
 function Conversation:set_renderer(renderer, opts)
+  check_free(self, "conv:set_renderer")
   if renderer == nil and opts ~= nil then -- what a load that failed gives
     core.raise("conv:set_renderer: there is no renderer: " .. (type(opts) == "string" and opts or "got nil"))
   elseif renderer == nil then
@@ -392,6 +425,7 @@ end
 
 --- Tokens of the prompt as it is now; without a renderer those of the messages' text alone.
 function Conversation:tokens()
+  check_free(self, "conv:tokens")
   if not self.renderer then
     return self.core:text_tokens()
   end
@@ -418,6 +452,7 @@ end
 
 --- Block hashes of the prompt as it is now.
 function Conversation:hashes(opts)
+  check_free(self, "conv:hashes")
   if not self.renderer then
     core.raise("conv:hashes: the prompt's tokens are not known here; conv:set_renderer(renderer) first")
   end
@@ -432,6 +467,6 @@ end
 
 object.class(Conversation, "conv", {
   "branch", "history", "messages", "model", "parent", "route", "step", "turn", "vu",
-}, { "counter", "hash_ns", "render_ns", "renderer", "tokenize_ns", "tool_names" })
+}, { "at_work", "counter", "hash_ns", "render_ns", "renderer", "tokenize_ns", "tool_names" })
 
 return core.named(chat, "chat")

@@ -63,11 +63,31 @@ local function own_tokenizer(conv, tokenizer, where)
   return tokenizer
 end
 
+local METHODS = { "parse", "render", "render_ids", "render_more" }
+
+-- What a renderer calls by these names must be functions.
+local function check_methods(r, where)
+  for _, name in ipairs(METHODS) do
+    local there, method = pcall(function() return r[name] end)
+    if there and method ~= nil and type(method) ~= "function" then
+      core.raise(("%s: the renderer's %s must be a function, got %s"):format(where, name,
+        core.shown(method)))
+    end
+  end
+end
+
 --- Checks a renderer and its options; returns what prompt.update takes.
 function prompt.renderer(conv, r, opts, where)
   opts = core.options(opts, where, OPTIONS)
   if opts.now ~= nil and type(opts.now) ~= "string" then
     core.raise(where .. ": now must be a time as \"2026-08-01T12:00:00\", got " .. core.shown(opts.now))
+  end
+  local good, why = true, nil
+  if opts.now ~= nil then
+    good, why = histories.check_time(opts.now)
+  end
+  if not good then
+    core.raise(where .. ": now: " .. why)
   end
   if opts.kwargs ~= nil and type(opts.kwargs) ~= "table" then
     core.raise(where .. ": kwargs must be a table of template variables, got " .. core.shown(opts.kwargs))
@@ -92,6 +112,7 @@ function prompt.renderer(conv, r, opts, where)
       .. "with render(self, messages, options) or render_more(self, messages, from, options); got %s"):format(
       where, core.shown(r)))
   end
+  check_methods(r, where)
   local harmony = kind == "userdata" -- it has a date and a tokenizer of its own
   if harmony and tokenizer then
     core.raise(where .. ": a Harmony renderer takes its tokenizer itself: harmony.renderer { tokenizer = … }")
@@ -125,9 +146,27 @@ local function tools_of(conv)
   return tools and json.decode(tools) or nil
 end
 
+-- A copy: what a renderer does to its options stays with it.
+local function copy(v, copies)
+  if type(v) ~= "table" then
+    return v
+  end
+  copies = copies or {}
+  if not copies[v] then
+    local made = {}
+    copies[v] = made
+    for key, value in next, v do
+      made[key] = copy(value, copies)
+    end
+    setmetatable(made, getmetatable(v)) -- json.array
+  end
+  return copies[v]
+end
+
 local function options_of(conv, renderer)
   return {
-    add_generation_prompt = true, for_run = renderer.for_run, kwargs = renderer.kwargs, now = renderer.now,
+    add_generation_prompt = true, for_run = renderer.for_run, kwargs = copy(renderer.kwargs),
+    now = renderer.now,
     tools = tools_of(conv),
   }
 end
@@ -145,9 +184,27 @@ local function check_made(made, message, where, what)
   end
 end
 
+-- The name of a renderer, for errors; `method`: one that it has.
+local function name_of(renderer, method)
+  local r = renderer.object
+  local named_, name = pcall(function() return r.name end)
+  local place = type(r[method]) == "function" and histories.place_of(r[method]) or "?"
+  return named_ and type(name) == "string" and ("'%s' (%s)"):format(name, place) or "at " .. place
+end
+
+-- A method that was there when the renderer was set.
+local function method_of(renderer, name, where)
+  local method = renderer.object[name]
+  if type(method) ~= "function" then
+    core.raise(("%s: the renderer had a function %s when it was set, and now that is %s; set one that "
+      .. "changed anew (conv:set_renderer)"):format(where, name, core.shown(method)))
+  end
+  return method
+end
+
 local function render_whole(conv, renderer, where)
   local r = renderer.object
-  local render = renderer.ids and r.render_ids or r.render
+  local render = method_of(renderer, renderer.ids and "render_ids" or "render", where)
   local made, message = render(r, messages_of(conv), options_of(conv, renderer))
   check_made(made, message, where, "")
   return made
@@ -199,11 +256,12 @@ end
 
 -- The options, of which the tools are decoded when they are looked at.
 local function lazy_options(conv, renderer)
-  return setmetatable({ add_generation_prompt = true, kwargs = renderer.kwargs, now = renderer.now }, {
-    __index = function(options, name)
+  local options = { add_generation_prompt = true, kwargs = copy(renderer.kwargs), now = renderer.now }
+  return setmetatable(options, {
+    __index = function(list, name)
       if name == "tools" then
         local tools = tools_of(conv)
-        rawset(options, "tools", tools)
+        rawset(list, "tools", tools)
         return tools
       end
     end,
@@ -226,7 +284,8 @@ end
 
 local function more(conv, renderer, from, where)
   local r, n = renderer.object, #conv.core
-  local made, ending, upto = r:render_more(lazy_messages(conv), from, lazy_options(conv, renderer))
+  local render_more = method_of(renderer, "render_more", where)
+  local made, ending, upto = render_more(r, lazy_messages(conv), from, lazy_options(conv, renderer))
   check_made(made, ending, where, ":render_more")
   local ids = type(made) == "table"
   local fits = type(ending) == "string" or make.is_text(ending)
@@ -242,14 +301,6 @@ local function more(conv, renderer, from, where)
       .. "number is expected, or nothing"):format(where, core.shown(upto)))
   end
   return made, ending, upto or n
-end
-
--- The name of a renderer, for errors.
-local function name_of(renderer)
-  local r = renderer.object
-  local named_, name = pcall(function() return r.name end)
-  local place = histories.place_of(r.render_more)
-  return named_ and type(name) == "string" and ("'%s' (%s)"):format(name, place) or "at " .. place
 end
 
 local function joined(stays, ending)
@@ -277,15 +328,15 @@ local function compare(conv, renderer, made, ending, from, where)
   end
   if (type(whole) == "table") ~= (type(made) == "table") then
     core.raise(("%s: the renderer %s: render_more and %s must both give text, or both token ids"):format(
-      where, name_of(renderer), other))
+      where, name_of(renderer, "render_more"), other))
   end
   local at, grown, there = conv.core:grow_differs(made, ending, whole, renderer.tokenizer)
   if at then
     local ids = type(made) == "table"
     core.raise(("%s: the renderer %s: with what render_more gave for the messages from %d on, the prompt "
       .. "differs from that of %s at %s %d: it has %s, the whole has %s. What render_more says stays must "
-      .. "not depend on messages that come later"):format(where, name_of(renderer), from, other,
-      ids and "token" or "byte", at, ids and grown or quoted(grown), ids and there or quoted(there)))
+      .. "not depend on messages that come later"):format(where, name_of(renderer, "render_more"), from,
+      other, ids and "token" or "byte", at, ids and grown or quoted(grown), ids and there or quoted(there)))
   end
 end
 
@@ -317,6 +368,47 @@ local function update_from_harmony(conv, renderer, where)
     core.raise(("%s: the renderer: %s"):format(where, tokenize_ns))
   end
   return render_ns, tokenize_ns
+end
+
+local CALL = { "name", "arguments", "id" }
+
+-- Raises when what `parse` gave is not what it may be.
+local function check_parsed(renderer, said, where)
+  local function check(value, kind, may_lack, name)
+    if type(value) ~= kind and not (may_lack and value == nil) then
+      core.raise(("%s: the renderer %s: parse returned %s%s; a %s is expected%s"):format(where,
+        name_of(renderer, "parse"), name and name .. " = " or "", core.shown(value), kind,
+        not name and " with content, reasoning, tool_calls, or nil and a message"
+          or may_lack and ", or nothing" or ""))
+    end
+  end
+  check(said, "table", false)
+  check(said.content, "string", true, "content")
+  check(said.reasoning, "string", true, "reasoning")
+  check(said.tool_calls, "table", true, "tool_calls")
+  for key, call in pairs(said.tool_calls or {}) do
+    local name = ("tool_calls[%s]"):format(tostring(key))
+    if math.type(key) ~= "integer" then
+      core.raise(("%s: the renderer %s: parse returned tool_calls with a field '%s'; a list of calls is "
+        .. "expected"):format(where, name_of(renderer, "parse"), tostring(key)))
+    end
+    check(call, "table", false, name)
+    for _, field in ipairs(CALL) do
+      check(call[field], "string", field == "id", name .. "." .. field)
+    end
+  end
+end
+
+--- Takes the model's raw words apart: content, reasoning, tool_calls; nil and why not.
+function prompt.parse(renderer, text, where)
+  local said, message = method_of(renderer, "parse", where)(renderer.object, text)
+  if said == nil then
+    return nil, tostring(message or "the renderer's parse gave nothing")
+  end
+  if not renderer.harmony then
+    check_parsed(renderer, said, where)
+  end
+  return said
 end
 
 --- Makes the prompt what the conversation is now; returns render_ns, tokenize_ns, where there is a clock.

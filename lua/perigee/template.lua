@@ -115,8 +115,10 @@ local function check_self(self, method)
   end
 end
 
+-- nil in a run, whose scripts have no local time: a template that asks for it says so.
 local function local_time()
-  return os.date "%Y-%m-%dT%H:%M:%S"
+  local there, now = pcall(os.date, "%Y-%m-%dT%H:%M:%S")
+  return there and now or nil
 end
 
 --- The text of a conversation, or nil and what is wrong with it.

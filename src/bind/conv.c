@@ -511,6 +511,7 @@ static MAY_RAISE struct conv *push_conv(lua_State *L) {
       {"prompt_sent", conv_prompt_sent},
       {"prompt_text", conv_prompt_text},
       {"prompt_tokens", conv_prompt_tokens},
+      {"prompt_unknown", conv_prompt_unknown},
       {"render", conv_render},
       {"result", conv_result},
       {"role", conv_role},
@@ -527,9 +528,9 @@ static MAY_RAISE struct conv *push_conv(lua_State *L) {
 
 int luaopen_perigee_chat_core(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"clock", conv_clock}, {"is_harmony", conv_is_harmony}, {"is_template", conv_is_template},
-      {"new", conv_new},     {"place_of", conv_place_of},     {"run_reads", conv_run_reads},
-      {NULL, NULL}};
+      {"check_time", conv_check_time},   {"clock", conv_clock}, {"is_harmony", conv_is_harmony},
+      {"is_template", conv_is_template}, {"new", conv_new},     {"place_of", conv_place_of},
+      {"run_reads", conv_run_reads},     {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

@@ -96,7 +96,7 @@ void conv_prompt_fork(const struct conv *c, struct conv *fork);
 
 /* ---- of convprompt.c, for convgrown.c ---- */
 /* The memory of sections for the tokenizer at `index` (a perigee.tokenizer; nil: the run's); the
- * conversation's prompt, at stack index 1, begins anew when it was made by another. */
+ * conversation's prompt, at stack index 1, begins anew when its text became ids by another. */
 MAY_RAISE struct promptids_memo *conv_sections(lua_State *L, int index);
 /* A renderer's list of token ids, checked against the tokenizer (or the run's): pushes a userdata
  * that holds *out of them. `before` are in front of it, for errors. */
@@ -109,11 +109,12 @@ uint64_t conv_now_ns(lua_State *L);
 
 /* Methods of convgrown.c. */
 MAY_RAISE int conv_grow(lua_State *L), conv_grow_differs(lua_State *L),
-    conv_grow_from(lua_State *L), conv_place_of(lua_State *L);
+    conv_grow_from(lua_State *L), conv_place_of(lua_State *L), conv_check_time(lua_State *L);
 /* Methods of convprompt.c. */
 MAY_RAISE int conv_clock(lua_State *L), conv_hashes(lua_State *L), conv_is_template(lua_State *L),
     conv_harmony(lua_State *L), conv_is_harmony(lua_State *L), conv_prompt_body(lua_State *L),
     conv_prompt_ids(lua_State *L), conv_prompt_sent(lua_State *L), conv_prompt_text(lua_State *L),
-    conv_prompt_tokens(lua_State *L), conv_render(lua_State *L), conv_run_reads(lua_State *L);
+    conv_prompt_tokens(lua_State *L), conv_prompt_unknown(lua_State *L), conv_render(lua_State *L),
+    conv_run_reads(lua_State *L);
 
 #endif

@@ -9,6 +9,7 @@
 #include "bind/conv.h"
 #include "bind/hold.h"
 #include "bind/text.h"
+#include "text/pytime.h"
 
 #define SHOWN 24 /* bytes of a text on each side of a difference, ids of a list */
 
@@ -159,14 +160,21 @@ int conv_grow(lua_State *L) {
   lua_settop(L, 5);
   lua_Integer upto = luaL_checkinteger(L, 4);
   struct made made = check_made(L, 2, 5);
+  bool as_asked = c->prompt.changes == c->steps.call.changes;
   struct promptids_memo *memo = made.ids ? NULL : conv_sections(L, 5);
+  if (as_asked && !c->steps.call.keep) /* what another tokenizer made may have gone just now */
+    c->steps.call.changes = c->prompt.changes;
   uint64_t t0 = conv_now_ns(L);
   int rc = 0;
   if (c->changes != c->steps_changes)
     rc = err_set(&err, ERR_INVALID, "it changed the conversation that it renders");
+  else if (upto < 0 && !c->steps.call.from)
+    upto = 0; /* the last k are written otherwise, and there are no k yet */
   else if (upto < 0)
     rc = err_set(&err, ERR_INVALID, "what stays cannot be of %lld messages", (long long)upto);
-  else if (made.ids)
+  if (rc)
+    return push_failure(L, &err);
+  if (made.ids)
     rc = promptsteps_set_ids(&c->steps, &c->prompt, made.ids, made.n, made.staying, (size_t)upto,
                              &err);
   else
@@ -189,5 +197,17 @@ int conv_place_of(lua_State *L) {
   lua_settop(L, 1);
   lua_getinfo(L, ">S", &ar);
   lua_pushfstring(L, "%s:%d", ar.short_src, ar.linedefined);
+  return 1;
+}
+
+/* check_time(text) -> true; nil, message when it is no time as "2026-08-01T12:00:00" */
+int conv_check_time(lua_State *L) {
+  size_t len;
+  const char *text = luaL_checklstring(L, 1, &len);
+  struct pytime time;
+  struct err err;
+  if (pytime_parse(text, len, &time, &err) < 0)
+    return push_failure(L, &err);
+  lua_pushboolean(L, true);
   return 1;
 }

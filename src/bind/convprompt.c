@@ -181,7 +181,7 @@ static MAY_RAISE void push_memos(lua_State *L) {
 }
 
 /* The memo for the tokenizer at `index` (a perigee.tokenizer; none or nil: the run's); the
- * conversation's prompt begins anew when it was made by another. */
+ * conversation's prompt begins anew when its text became ids by another. */
 static MAY_RAISE struct promptids_memo *memo_of(lua_State *L, struct conv *c, int index) {
   struct tokens_encoder *e = bind_gen_tokens(L).encoder;
   bool own = lua_isnoneornil(L, index);
@@ -209,7 +209,7 @@ static MAY_RAISE struct promptids_memo *memo_of(lua_State *L, struct conv *c, in
   }
   const struct held_memo *h = lua_touserdata(L, memos + 1);
   lua_settop(L, memos - 1);
-  if (c->prompt.n && c->made_by != h->tokens->hash)
+  if (c->prompt.len && c->made_by != h->tokens->hash)
     promptids_set_ids(&c->prompt, NULL, 0);
   c->made_by = h->tokens->hash;
   return h->memo;
@@ -447,8 +447,8 @@ uint32_t *conv_check_ids(lua_State *L, int index, int tokenizer, size_t before, 
     if (!whole || id < 0 || id > UINT32_MAX)
       bind_raise(L, "the renderer's token %d is %s, not a token id", number, bind_shown(L, -1));
     if (e && id >= e->tokens->vocab_size)
-      bind_raise(L, "the renderer's token %d is %d, and tokenizer %s has ids below %d", number,
-                 (int)id, e->tokens->name, (int)e->tokens->vocab_size);
+      bind_raise(L, "the renderer's token %d is %lld, and tokenizer %s has ids below %d", number,
+                 (long long)id, e->tokens->name, (int)e->tokens->vocab_size);
     ids[i] = (uint32_t)id;
     lua_pop(L, 1);
   }
@@ -486,6 +486,13 @@ int conv_prompt_sent(lua_State *L) {
   promptids_send(&c->prompt);
   c->has_sent = true;
   return 1;
+}
+
+/* conv:prompt_unknown(): the server renders a prompt itself, so the next one has none to share
+ * with. */
+int conv_prompt_unknown(lua_State *L) {
+  conv_check(L, 1)->has_sent = false;
+  return 0;
 }
 
 static void add_piece(struct bind_body *body, struct buf *b) {

@@ -113,7 +113,8 @@ static int check(const struct promptsteps *s, const struct promptids *p, bool id
   if (upto < c->from || upto > c->n)
     return err_set(err, ERR_INVALID, "what stays is said to be of messages %zu to %zu of %zu",
                    c->from + 1, upto, c->n);
-  if (upto == c->from && staying)
+  if (upto == c->from && staying &&
+      c->from) /* before message 1 it is what the next call begins with */
     return err_set(err, ERR_INVALID, "%zu %s stay that belong to no message of %zu to %zu", staying,
                    ids ? "ids" : "bytes", c->from + 1, c->n);
   if (c->keep && ids != s->ids)

@@ -62,8 +62,9 @@ bool promptsteps_ids_differ(const struct promptsteps *s, const struct promptids 
 
 /* Ends the call: the prompt becomes the text that stayed and this one, whose first `staying` bytes
  * are those of the messages up to number `upto`. ERR_INVALID: `upto` is not between call.from and
- * call.n, what stays belongs to no message, or the calls before gave ids; other errors are those
- * of promptids_set_from. Nothing has changed then. */
+ * call.n, what stays belongs to no message, or the calls before gave ids (a head may stay before
+ * message 1: as long as none of the messages does, the next call makes it again); other errors are
+ * those of promptids_set_from. Nothing has changed then. */
 NODISCARD int promptsteps_set_text(struct promptsteps *s, struct promptids *p,
                                    struct promptids_memo *m, const char *text, size_t len,
                                    size_t staying, size_t upto, struct err *err);

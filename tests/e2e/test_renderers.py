@@ -10,7 +10,7 @@ from models import harmony, qwen3, small
 
 # The others go the same ways with more data.
 THREADS = ["test_rendered_prompts_are_what_the_server_counts", "test_verified_prompts_are_what_the_server_renders",
-           "test_bytes_by_a_lua_renderer"]
+           "test_bytes_by_a_lua_renderer", "test_renderers_may_wait_and_are_not_disturbed"]
 
 SESSION = """
 local perigee, chat, gen = require "perigee", require "perigee.chat", require "perigee.gen"
@@ -279,6 +279,58 @@ def test_bytes_by_a_lua_renderer(work):
                 three = next(b for b in result.rows if b["session"] == r["session"] and b["turn"] == 3)
                 share = r["survived_tokens"] / three["prompt_tokens"]
                 assert least <= share <= most, (change, share)
+
+
+WAITING = """
+local perigee, chat = require "perigee", require "perigee.chat"
+return perigee.plan {
+  load = perigee.closed { users = 1, sessions = 1 },
+  session = function(vu)
+    local function list(messages, from)
+      local parts = {}
+      for i = from, #messages do
+        parts[#parts + 1] = messages[i].content
+      end
+      return table.concat(parts)
+    end
+    for _, method in ipairs { "render", "render_more" } do
+      local conv = chat.new(vu, { system = "sys" })
+      conv:set_renderer { [method] = function(_, messages, from)
+        vu:sleep(1)
+        return list(messages, method == "render" and 1 or from)
+      end }
+      conv:user "hi"
+      local uses = {
+        function() conv:user "x" end, function() conv:edit(1, "x") end, function() conv:truncate(0) end,
+        function() conv:set_renderer(nil) end, function() conv:set_tools(nil) end, function() conv:tokens() end,
+        function(v) conv:fork(v) end, function() conv:send { max_tokens = 1 } end,
+      }
+      local child = vu:spawn(function(v)
+        v:sleep(0.5)
+        for _, use in ipairs(uses) do
+          print(method, select(2, pcall(use, v)))
+        end
+        print(method, conv:message(2).content)
+      end)
+      local reply = conv:send { max_tokens = 3 }
+      child:join()
+      print(method, reply.prompt_tokens_local, #conv, conv:user "more" == conv)
+    end
+  end,
+}
+"""
+
+
+def test_renderers_may_wait_and_are_not_disturbed(work):
+    work.write("w.lua", WAITING)
+    result = work.perigee("dry", "w.lua")
+    eq(result.status, 0, result.out + result.err)
+    for method in ("render", "render_more"):
+        for what in ("user", "edit", "truncate", "set_renderer", "set_tools", "tokens", "fork", "send"):
+            has(result.err, f": conv:{what}: the conversation's renderer is at work and waits; until it is done")
+        has(result.err, f"{method}\thi\n")
+        has(result.err, f"{method}\t5\t3\ttrue\n")
+    eq(result.err.count("is at work and waits"), 16)
 
 
 def test_refusals(work):

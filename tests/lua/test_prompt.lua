@@ -315,16 +315,19 @@ describe("a conversation with a renderer", function()
     expect(gives({ 1 }, "a")):errors 'returned the string "a" as the ending of a list of ids'
     expect(gives("a", "b", "c")):errors 'returned the string "c" as the last message'
     expect(gives("a", "b", 2)):errors "what stays is said to be of messages 1 to 2 of 1"
-    expect(gives("a", "b", -1)):errors "what stays cannot be of %-1 messages"
-    expect(gives("a", "b", 0)):errors "1 bytes stay that belong to no message of 1 to 1"
     expect(gives({ 1, "x" })):errors 'token 2 is the string "x", not a token id'
     expect(gives({ 1 }, { 2.5 })):errors "token 2 is 2.5, not a token id"
     local conv = chat.new(test.vu())
     conv:set_renderer { render_more = function(_, messages) messages[3] = 1 end }
     conv:user "x"
     expect(function() conv:send { max_tokens = 1 } end):errors "the list of messages is read only"
-    conv:set_renderer { render_more = function() conv:user "y" return "", "" end }
-    expect(function() conv:send { max_tokens = 1 } end):errors "it changed the conversation that it renders"
+    conv:set_renderer { render_more = function() return "", "" end }
+    conv:tokens()
+    conv:set_renderer { render_more = function(_, _, from) return "", "", from == 1 and 1 or -1 end }
+    conv:tokens()
+    conv:user "y"
+    expect(function() conv:tokens() end):errors "what stays cannot be of %-1 messages"
+    conv:truncate(1)
     conv:set_renderer { render_more = function() return "x" end, render = function() return { 1 } end }
     expect(function() conv:send { max_tokens = 1 } end):errors "render_more and render must both give text"
     expect(function() conv:set_renderer { render_more = 1 } end):errors "or render_more%(self, messages, from"
@@ -407,6 +410,9 @@ describe("a conversation with a renderer", function()
     expect(function() conv:send { max_tokens = 1 } end):errors "the renderer returned a boolean"
     conv:set_renderer { render = function() return { 1.5 } end }
     expect(function() conv:send { max_tokens = 1 } end):errors "token 1 is 1.5, not a token id"
+    conv:set_renderer({ render = function() return { 3000000000 } end },
+      { tokenizer = require "perigee.tokenizer".load "bytes" })
+    expect(function() conv:send { max_tokens = 1 } end):errors "token 1 is 3000000000, and tokenizer bytes has"
     conv:set_renderer(template.load "{{ strftime_now('%Y') }}")
     expect(function() conv:send { max_tokens = 1 } end):errors "strftime_now"
     conv:set_renderer(template.load "{{ strftime_now('%Y') }}{{ deep }}", { now = "2026-08-01T00:00:00",

@@ -31,6 +31,35 @@ static void test_calls(void **state) {
   lua_close(L);
 }
 
+/* Before message 1 a head may stay; as long as no message does, it is made again. */
+static void test_a_head(void **state) {
+  (void)state;
+  lua_State *L = lua_check_open();
+  lua_check_run(L, PREPARE);
+  for (int upto = 0; upto > -3; upto--) {
+    char call[120];
+    snprintf(call, sizeof call, "conv:add('user', 'b') return from 'k'");
+    lua_check_string(L, call, "1 true");
+    snprintf(call, sizeof call, "conv:grow('h', 'E', %d) return conv:prompt_body({})", upto);
+    lua_check_string(L, call, "{\"prompt\":[104,69]}");
+  }
+  lua_close(L);
+}
+
+/* What ids, or another tokenizer, left is no renderer's that begins: it goes, and the call stands.
+ */
+static void test_another_maker(void **state) {
+  (void)state;
+  lua_State *L = lua_check_open();
+  lua_check_run(L, PREPARE "conv:prompt_ids({ 97, 2 })");
+  lua_check_string(L, "conv:prompt_sent() return from 'k'", "1 true");
+  lua_check_string(L, "conv:grow('ab', 'E', 1) return conv:prompt_body({})",
+                   "{\"prompt\":[97,98,69]}");
+  lua_check_string(L, "return conv:prompt_sent()", "1");
+  lua_check_string(L, "conv:prompt_unknown() return conv:prompt_sent()", "nil");
+  lua_close(L);
+}
+
 static void test_differences(void **state) {
   (void)state;
   lua_State *L = lua_check_open();
@@ -61,13 +90,19 @@ static void test_refusals(void **state) {
   lua_State *L = lua_check_open();
   lua_check_run(L, PREPARE "function why(...) return select(2, conv:grow(...)) end\n"
                            "conv:grow_from 'k'");
-  lua_check_string(L, "return why('a', 'b', -1)", "what stays cannot be of -1 messages");
   lua_check_string(L, "return why('a', 'b', 2)",
                    "what stays is said to be of messages 1 to 2 of 1");
   lua_check_error(L, "conv:grow({ 1 }, { 'x' }, 1)", "token 2 is the string \"x\", not a token id");
   lua_check_error(L, "conv:grow(1, nil, 1)", "the renderer's text");
   lua_check_string(L, "conv:add('user', 'b') return why('a', 'b', 1)",
                    "it changed the conversation that it renders");
+  lua_check_string(L,
+                   "conv:grow_from 'k' conv:grow('a', 'b', 1) conv:add('user', 'c') conv:grow_from "
+                   "'k' return why('', '', -1)",
+                   "what stays cannot be of -1 messages");
+  lua_check_string(L, "return (chat.check_time('2026-08-01T12:00:00'))", "true");
+  lua_check_string(L, "return select(2, chat.check_time('soon'))",
+                   "\"soon\" is no local time; write it as 2026-08-22 or 2026-08-22T12:34:56");
   lua_check_string(L, "return (chat.place_of(load('function f() end return f', '=x')()))", "x:1");
   lua_close(L);
 }
@@ -86,10 +121,9 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_calls),
-      cmocka_unit_test(test_differences),
-      cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_calls),         cmocka_unit_test(test_a_head),
+      cmocka_unit_test(test_another_maker), cmocka_unit_test(test_differences),
+      cmocka_unit_test(test_refusals),      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,6 +120,9 @@ static void test_refusals(void **state) {
   struct err err;
   promptids_init(&p);
   assert_true(promptsteps_begin(&s, &p, "k", NULL, 2));
+  check_ok(promptsteps_set_text(&s, &p, m, "hc", 2, 1, 0, &err), &err); /* a head */
+  assert_true(promptsteps_begin(&s, &p, "k", NULL, 2));
+  assert_int_equal(s.call.from + s.call.keep, 0);
   check_ok(promptsteps_set_text(&s, &p, m, "abc", 3, 2, 2, &err), &err);
   assert_true(promptsteps_begin(&s, &p, "k", NULL, 4));
   assert_int_equal(s.call.from, 2);

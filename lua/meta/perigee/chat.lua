@@ -129,7 +129,8 @@ function Conversation:set_tools(tools) end
 --- From 1 on it is the whole. `messages` is a list of all of them that decodes those that are looked at (`#`,
 --- `ipairs`, `pairs` and indexing work; `next` does not); `opts.tools` is decoded when it is read. What stays
 --- must not change with messages that come later; where the last ones are written otherwise, a third value says
---- up to which message the text stays, and the rest belongs to the ending:
+--- up to which message the text stays, and the rest belongs to the ending; below 1 none stays, and the next call
+--- begins with 1 again, with what stands before message 1 (tools) too:
 ---
 ---     function renderer:render_more(messages, from)
 ---       local parts = {}
@@ -145,19 +146,23 @@ function Conversation:set_tools(tools) end
 --- else `render_more` from 1): a difference raises, with the renderer's `name` or line and the first differing
 --- byte. Those calls cost as much as the whole (`render_ns`).
 ---
+--- A renderer may wait (`vu:sleep`, `vu:http`): its time is the row's `render_ns`. While one of its functions is at
+--- work, its conversation can be read (`conv:message`, `#conv`) and nothing else: the renderer itself, and other
+--- tasks, raise where they change, fork, render or send it.
+---
 --- `messages` are those of a chat request, as the conversation has them: `role`; `content`, a text, nil where an
 --- answer is a tool call alone; `tool_calls`, each `{ id=, type="function", ["function"]={ name=, arguments= } }`
 --- with the arguments as JSON text; `tool_call_id` of a tool's message; `reasoning` of a live answer
 --- that had some. `opts.tools` are the request's, each `{ type="function", ["function"]={ name=, description=,
 --- parameters= } }`, nil for none.
 ---@class perigee.Renderer
----@field parse? fun(self: perigee.Renderer, text: string): { content: string?, reasoning: string?, tool_calls: { id: string?, name: string, arguments: string }[]? }?, string? takes the model's raw words apart; requests then ask for special tokens in the text (`skip_special_tokens = false`)
+---@field parse? fun(self: perigee.Renderer, text: string): { content: string?, reasoning: string?, tool_calls: { id: string?, name: string, arguments: string }[]? }?, string? takes the model's raw words apart; requests then ask for special tokens in the text (`skip_special_tokens = false`). Nil and a message: `reply.parse_error` says it and the text stays as it came; anything else than these fields and types raises
 ---@field render? fun(self: perigee.Renderer, messages: table[], opts: { tools: table[]?, kwargs: table?, now: string?, add_generation_prompt: boolean }): perigee.TextLike|integer[]|nil, string?
 ---@field render_more? fun(self: perigee.Renderer, messages: table[], from: integer, opts: { tools: table[]?, kwargs: table?, now: string?, add_generation_prompt: boolean }): (perigee.TextLike|integer[])?, (perigee.TextLike|integer[])?, integer? text that stays, the ending, the last message whose text stays (default: the last); nil and a message for a failure
 ---@field name? string what errors call it
 
 ---@class perigee.RendererOptions
----@field kwargs? table further variables of the template, as `chat_template_kwargs` of a server
+---@field kwargs? table further variables of the template, as `chat_template_kwargs` of a server; a renderer in Lua gets a copy for each call
 ---@field now? string what the template's `strftime_now` tells, as "2026-08-01T12:00:00"; default: the run's `--now`
 ---@field tokenizer? perigee.Tokenizer what `perigee.tokenizer` loads, for a model other than the run's; default: the run's. One with another vocabulary than the run's is an error where the conversation's model is the run's
 
@@ -168,13 +173,18 @@ function Conversation:set_tools(tools) end
 --- stay in the history as Harmony wants them. A string is what `--template` takes ("harmony" with the run's
 --- `--now` as its date). Answers, tools and history go on as before; another renderer in mid-session is one
 --- line, and `survived_tokens` of the next reply and row says how many leading tokens the prompt still has in
---- common with the last one.
+--- common with the last one; nil for the first, and where the last one was the server's.
 ---
---- Only what is new is rendered and tokenized: by templates, by Harmony, and by renderers in Lua that have
---- `render_more`. One that has only `render` gets all messages as tables each time, and its text is compared
---- with the last one; what both have in common is not tokenized again.
+--- Harmony, and renderers in Lua that have `render_more`, render only what is new. Of a template, those rounds of its
+--- loops over the messages run that would do something else than the turn before; passing over the others, and what
+--- it does outside them (`messages[1:]` copies the list), costs tens to hundreds of nanoseconds a message each turn.
+--- Templates whose rounds hang on what each other did render everything each turn (20 of 166 in use, among them those
+--- of mistral-common). A renderer in Lua that has only `render` gets all messages as tables each time. Whoever
+--- rendered, text up to the last special token in what both prompts have in common is not tokenized again (and what
+--- lies between two special tokens only once): a text in which the tokenizer finds none is tokenized whole each time.
 ---
---- Errors: raises for what is no renderer. `send` raises when the renderer fails, or the tokenizer is not known.
+--- Errors: raises for what is no renderer, and in a function of the conversation's own renderer. `send` raises when
+--- the renderer fails, or the tokenizer is not known.
 ---@param renderer? perigee.Template|perigee.HarmonyRenderer|perigee.Renderer|string
 ---@param opts? perigee.RendererOptions
 ---@return perigee.Conversation self

@@ -23,7 +23,7 @@ local Template = {}
 ---@field continue_final_message? boolean the last message stays open; default false
 ---@field kwargs? table further template variables, as a request's `chat_template_kwargs`
 ---@field special? table<string, string> special tokens (`bos_token`, …); default: the configuration's
----@field now? string what `strftime_now` tells, `"2026-08-22T12:34:56"`; default: the local time
+---@field now? string what `strftime_now` tells, `"2026-08-22T12:34:56"`; default: the local time; in a run there is none, and a template that asks for it fails: say `now =`
 ---@field served? boolean messages and tools are a chat request's: the very bytes that a server (vLLM) with this
 --- template renders, which joins content parts, parses the arguments of tool calls and completes tools before
 --- the template sees them. Default false: the template gets them as they are

@@ -31,7 +31,8 @@ local Tokenizer = {}
 ---@field add_special? boolean put the model's first (and last) tokens around the text; default false
 ---@field special? boolean special tokens written out in the text become their ids; default true
 
---- The ids of a text. Bytes that are not UTF-8 count as U+FFFD, as a server's JSON reader has them.
+--- The ids of a text. Bytes that are not UTF-8 count as U+FFFD, as a server's JSON reader has them; tokenizer
+--- "bytes" has an id for every byte and gives it (messages and prompts that go out as JSON text hold U+FFFD).
 ---
 --- Errors: `nil, message` for texts of 800 MiB and more.
 ---@param text perigee.TextLike

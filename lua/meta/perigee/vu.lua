@@ -96,7 +96,7 @@ function Vu:now() end
 ---@field ttft number? s from start to the first generated token
 ---@field response_id string? of the Responses API
 ---@field prompt_tokens_local integer? of a conversation with a renderer: the prompt's tokens
----@field survived_tokens integer? and how many leading ones its last prompt had too
+---@field survived_tokens integer? and how many leading ones its last prompt had too; nil where that was the server's
 ---@field raw_text string? of a renderer that parses (`perigee.harmony`): the model's words as they came; text, reasoning and tool_calls are what was found in them
 ---@field parse_error string? why nothing was: text is as it came
 
