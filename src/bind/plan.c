@@ -407,6 +407,7 @@ static int open_plan(const struct plan_source *source, struct loop *loop, struct
       .sets = source->sets,
       .n_sets = source->n_sets,
       .route = source->route,
+      .runaway_ns = source->runaway_ns,
       .print = source->print,
       .print_user = source->print_user,
   };

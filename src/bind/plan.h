@@ -59,6 +59,7 @@ struct plan_source {
   const struct state_set *sets; /* --set, in order; of one name the last one counts */
   size_t n_sets;
   const char *route;   /* the policy of a sweep's point, by its name; NULL = none is chosen */
+  uint64_t runaway_ns; /* of the script itself and its expectations; 0 = 2 s */
   struct store *store; /* as in run_config: perigee.shared is made once for both */
   void (*print)(void *user, const char *line, size_t len); /* NULL = log */
   void *print_user;

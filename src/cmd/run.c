@@ -112,6 +112,10 @@ static int take_sweep(struct runjob *job, struct err *err) {
   return rc;
 }
 
+static uint64_t runaway_ns(const struct runjob *job) {
+  return (uint64_t)(job->options.runaway_s * (double)NS_PER_S);
+}
+
 static int read_script(struct runjob *job, struct err *err) {
   int rc = shipped_find(&job->script, job->found, sizeof job->found, err);
   if (!rc)
@@ -121,6 +125,7 @@ static int read_script(struct runjob *job, struct err *err) {
   job->source = (struct plan_source){.script = job->script,
                                      .sets = job->sets,
                                      .n_sets = job->n_sets,
+                                     .runaway_ns = runaway_ns(job),
                                      .store = job->store,
                                      .print = on_print,
                                      .print_user = job};
@@ -395,7 +400,7 @@ static int execute(struct runjob *job, struct err *err) {
                               .precise = o->precise,
                               .no_kernel_stamps = o->no_kernel_stamps,
                               .catch_signals = true,
-                              .runaway_ns = (uint64_t)(o->runaway_s * (double)NS_PER_S),
+                              .runaway_ns = runaway_ns(job),
                               .max_users = (uint64_t)o->max_users,
                               .status_no_memory = o->exit_codes ? verdict_bisect(EXIT_FAILED) : 0,
                               .print = on_print,

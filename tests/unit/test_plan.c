@@ -323,10 +323,12 @@ static void functions_judge_results(void **state) {
                              "function(results) return results.metrics.ttft.p50 < 1, 'p50 was ' .. "
                              "results.metrics.ttft.p50 end,\n"
                              "function() return nil end, function() error 'broken' end,\n"
-                             "{ 'always', function() return true end } } }");
+                             "{ 'always', function() return true end },\n"
+                             "function() while true do end end } }");
   store_delete(store); /* it has the bytes of the script before */
   store = store_new();
-  const struct plan_source source = {.script = script.path, .store = store};
+  const struct plan_source source = {
+      .script = script.path, .store = store, .runaway_ns = 50 * NS_PER_MS};
   struct value results = value_object();
   struct value *metrics = value_set(&results, "metrics", value_object());
   struct value *ttft = value_set(metrics, "ttft", value_object());
@@ -346,6 +348,9 @@ static void functions_judge_results(void **state) {
   assert_false(met);
   check_ok(bind_plan_judge(&source, 4, &results, &met, &text, &err), &err);
   assert_true(met);
+  assert_int_equal(bind_plan_judge(&source, 5, &results, &met, &text, &err), ERR_INVALID);
+  check_has(err.text, "without waiting, so it was stopped");
+  assert_null(strstr(err.text, "(2.")); /* seconds of CPU time, which is the default */
   buf_free(&text);
   value_free(&results);
 }
