@@ -27,6 +27,7 @@
 #define IDLE_NS (120 * NS_PER_S)
 
 /* The stack while a request is made and waited for. */
+static_assert(N_OPTIONS < 64, "a bit for each");
 enum { AT_VU = 1, AT_OPTIONS = 2, AT_OP = 3, AT_SLOTS = 4, AT_TOP = AT_SLOTS + N_OPTIONS };
 #define SLOT(option) (AT_SLOTS + (int)(option))
 
@@ -42,7 +43,7 @@ struct http_op {
   bool running, counted, tries; /* counted: in flight at the router; tries: failures are values */
   bool has_type;                /* the headers hold a content-type */
   size_t id_at, id_len;         /* X-Request-Id's value in the headers; 0, 0 = none */
-  uint32_t given;               /* options: a bit for each */
+  uint64_t given;               /* options: a bit for each */
 };
 
 static void end_op(struct http_op *op) {
@@ -139,7 +140,7 @@ static MAY_RAISE void spread_options(lua_State *L, struct http_op *op, const cha
                          N_OPTIONS); /* names it, and raises */
       assert(0 && "an option that vu_option_of does not find");
     }
-    op->given |= 1u << o;
+    op->given |= (uint64_t)1 << o;
     lua_replace(L, SLOT(o));
   }
 }

@@ -280,10 +280,11 @@ static int take_admin(const struct value *admin, struct fleet *f, struct err *er
     rc = take_text(admin, "url", &f->admin, err);
   if (!rc)
     rc = take_text(admin, "token", &f->admin_token, err);
-  if (!rc && !f->admin)
-    rc = err_set(err, ERR_INVALID, "url is missing, as in url = \"http://127.0.0.1:9000\"");
   if (rc)
     return err_prefix(err, "admin");
+  if (!f->admin)
+    return err_set(err, ERR_INVALID,
+                   "admin: url is missing, as in url = \"http://127.0.0.1:9000\"");
   return check_url("admin.url", f->admin, err);
 }
 

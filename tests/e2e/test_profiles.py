@@ -81,7 +81,7 @@ def test_a_table_of_numbers_that_are_none(work):
 
 def test_sim_says_what_the_figures_come_to(work):
     """A profile whose times were meant in ms and are seconds is seen at the start."""
-    work.write("gpu.lua", GPU.replace('"4ms"', "4").replace('"5ms"', "5"))
+    work.write("gpu.lua", GPU.replace('"4ms"', '"4s"').replace('"5ms"', '"5s"'))
     for profile, line in (("gpu.lua", "idle, a prompt of 1000 tokens takes 101 ms; a decode step 5.32 s for one sequence, 97.5 s for "
                                       "64, of 1024 tokens each\n"),
                           ("adr-04", "takes 416 ms; a decode step 6.50 ms for one sequence, 8.62 ms for 64, of 1024 tokens each\n")):
