@@ -47,7 +47,7 @@ enum sample_error vu_error_from(const char *name) {
 #define ODD_BRANCHES 1000000000u /* from here on they do not; up to INT32_MAX */
 
 static uint32_t *find_odd(const struct vu *root, uint32_t branch) {
-  size_t mask = root->cap_odd_branches - 1, i = branch * UINT32_C(0x9E3779B1) & mask;
+  size_t mask = root->cap_odd_branches - 1, i = (size_t)branch * UINT32_C(0x9E3779B1) & mask;
   while (root->odd_branches[i] && root->odd_branches[i] != branch)
     i = (i + 1) & mask;
   return &root->odd_branches[i];
