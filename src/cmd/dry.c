@@ -225,8 +225,9 @@ void dry_print(const struct value *summary) {
            100 * best);
   if (isfinite(reached))
     printf("  cached share reached %.1f %%\n", 100 * reached);
-  printf("  %.3f s of virtual time in %.3f s: %.0f times as fast, %.0f requests/s\n",
-         field(d, "virtual_s"), field(d, "wall_s"), field(d, "speedup"),
+  double speedup = field(d, "speedup");
+  printf("  %.3f s of virtual time in %.3f s: %.*f times as fast, %.0f requests/s\n",
+         field(d, "virtual_s"), field(d, "wall_s"), speedup < 10 ? 2 : 0, speedup,
          field(d, "requests_per_s"));
 }
 

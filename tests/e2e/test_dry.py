@@ -208,6 +208,9 @@ def test_it_says_what_it_is(work):
         eq((checks[name]["figure"], checks[name]["ok"], checks[name]["note"]),
            (None, True, "does not apply: virtual time, simulated"), name)
     d = r.summary["dry"]
+    said = re.search(r"in ([0-9.]+) s: ([0-9.]+) times as fast", r.out)
+    digits = 2 if d["speedup"] < 10 else 0
+    eq(said.groups(), (f"{d['wall_s']:.3f}", f"{d['speedup']:.{digits}f}"), "how fast it was")
     eq(d["requests"], len(r.rows))
     eq(d["prompt_tokens"], sum(x["prompt_tokens"] for x in r.rows))
     cached = sum(x["cached_tokens"] for x in r.rows)
