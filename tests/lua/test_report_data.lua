@@ -1,6 +1,9 @@
 -- perigee.report_data: what a report says: numbers for people, tables, sentences.
 local data = require "perigee.report_data"
+local sections = require "sections"
 local words = require "perigee.report_text"
+
+local texts = sections.texts
 
 local function metric(fields)
   local m = { unit = "s", n = 600, mean = 0.3, min = 0.1, max = 0.6, p50 = 0.3, p90 = 0.54, p95 = 0.57,
@@ -21,19 +24,7 @@ local function titles(summary)
 end
 
 local function section(summary, title)
-  for _, s in ipairs(data.sections(summary)) do
-    if s.title == title then
-      return s
-    end
-  end
-end
-
-local function texts(row)
-  local list = {}
-  for i, cell in ipairs(row) do
-    list[i] = type(cell) == "table" and cell[1] or cell
-  end
-  return list
+  return sections.titled(data.sections(summary), title)
 end
 
 describe("numbers for people", function()

@@ -1,13 +1,8 @@
 -- perigee.report_replicas: the tables of the replicas and of what failed.
+local sections = require "sections"
 local servers = require "perigee.report_replicas"
 
-local function texts(row)
-  local list = {}
-  for i, cell in ipairs(row) do
-    list[i] = type(cell) == "table" and cell[1] or cell
-  end
-  return list
-end
+local texts = sections.texts
 
 describe("replicas", function()
   local function notes(of, ...)

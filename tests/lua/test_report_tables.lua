@@ -1,21 +1,12 @@
 -- perigee.report_tables: the splits by tag. Replicas and failures are test_report_replicas.lua's, the other
 -- tables test_report_data.lua's.
+local sections = require "sections"
 local tables = require "perigee.report_tables"
 
-local function by_tag(summary)
-  for _, s in ipairs(tables.sections(summary)) do
-    if s.title == "By tag" then
-      return s
-    end
-  end
-end
+local texts = sections.texts
 
-local function texts(row)
-  local list = {}
-  for i, cell in ipairs(row) do
-    list[i] = type(cell) == "table" and cell[1] or cell
-  end
-  return list
+local function by_tag(summary)
+  return sections.titled(tables.sections(summary), "By tag")
 end
 
 describe("the split by tag", function()
@@ -60,11 +51,7 @@ describe("the split by tag", function()
 end)
 
 local function section(summary, title, run)
-  for _, s in ipairs(tables.sections(summary, run)) do
-    if s.title == title then
-      return s
-    end
-  end
+  return sections.titled(tables.sections(summary, run), title)
 end
 
 describe("own metrics by tag", function()
