@@ -8,7 +8,7 @@ local count, counted, figure, quantity = words.count, words.counted, words.figur
 local timeline = {}
 
 local SPANS = { "before", "during", "after" }
-local MOST_ACTIONS = 12 -- with spans, in the table; summary.json has all
+local MOST_ACTIONS = 12 -- in the table, and behind them as many that went wrong
 local STATES = { failed = "failed", cut_off = "cut off by the end of the load",
   not_begun = "not begun: the load ended before" }
 
@@ -131,40 +131,53 @@ local function empty_row(at, what)
   return { at, what, "", "", "", "", "", "", "", "", "" }
 end
 
+-- How an action went wrong; nil when it did not.
+local function trouble(record)
+  local state, why = text(record.state), text(record.error)
+  return STATES[state] and (state == "failed" and why and "failed: " .. why or STATES[state])
+end
+
+-- Rows of an action. Whether something else was done in one of its spans.
+local function add_action(rows, record, all)
+  local lasted, wrong, by = seconds_of(record), trouble(record), text(record.by)
+  local note = text(object(record.answer).note)
+  local row = empty_row(num(record.at_s) and quantity(record.at_s, "s") or "—", title(record))
+  row[3] = lasted and quantity(lasted, "s") or ""
+  rows[#rows + 1] = row
+  rows[#rows + 1] = wrong and empty_row("", { wrong, mark = "bad" })
+  rows[#rows + 1] = by and by ~= "timeline" and empty_row("", { "by " .. by, mark = "dim" }) or nil
+  rows[#rows + 1] = note and empty_row("", { note, mark = "bad" })
+  return add_spans(rows, record, all)
+end
+
+-- About the actions that have no row.
+local function left_out(more, more_wrong, unrecorded)
+  local parts = {}
+  if more > 0 then
+    parts[1] = ("… and %s more in summary.json, timeline%s."):format(count(more), more_wrong > 0
+      and ("; %s of them not done as they should have been"):format(count(more_wrong)) or "")
+  end
+  if unrecorded > 0 then
+    parts[#parts + 1] = ("%s more were done than are recorded there."):format(count(unrecorded))
+  end
+  return #parts > 0 and table.concat(parts, " ") or nil
+end
+
 --- The section; no rows where nothing was done.
 function timeline.section(summary)
-  local rows, notes, seen, more, any_shared = {}, {}, 0, 0, false
+  local rows, notes, troubles, more, more_wrong, any_shared = {}, {}, 0, 0, 0, false
   local all = object(summary.timeline)
-  for _, record in ipairs(all) do
+  for i, record in ipairs(all) do
     record = object(record)
-    local state, lasted = text(record.state), seconds_of(record)
-    local wrong = STATES[state] and (text(record.error) and state == "failed" and "failed: " .. record.error
-      or STATES[state])
-    local by = text(record.by)
-    seen = seen + 1
-    if seen > MOST_ACTIONS and not wrong then
-      more = more + 1
+    local wrong = trouble(record)
+    if i <= MOST_ACTIONS or wrong and troubles < MOST_ACTIONS then
+      troubles = troubles + (i > MOST_ACTIONS and 1 or 0)
+      any_shared = add_action(rows, record, all) or any_shared
     else
-      local at = num(record.at_s) and quantity(record.at_s, "s") or "—"
-      local row = empty_row(at, title(record))
-      row[3] = lasted and quantity(lasted, "s") or ""
-      rows[#rows + 1] = row
-      if wrong then
-        rows[#rows + 1] = empty_row("", { wrong, mark = "bad" })
-      end
-      if by and by ~= "timeline" then
-        rows[#rows + 1] = empty_row("", { "by " .. by, mark = "dim" })
-      end
-      local note = text(object(record.answer).note)
-      if note then
-        rows[#rows + 1] = empty_row("", { note, mark = "bad" })
-      end
-      any_shared = add_spans(rows, record, all) or any_shared
+      more, more_wrong = more + 1, more_wrong + (wrong and 1 or 0)
     end
   end
-  if more > 0 then
-    notes[#notes + 1] = ("%s more are in summary.json, timeline."):format(counted(more, "action"))
-  end
+  notes[1] = left_out(more, more_wrong, num(summary.timeline_left_out) or 0)
   if any_shared then
     notes[#notes + 1] = "* Something else was done to the fleet in this span, too."
   end

@@ -1,14 +1,9 @@
 -- perigee.report_timeline: the section on what was done to the fleet.
+local sections = require "sections"
 local tables = require "perigee.report_tables"
 local timeline = require "perigee.report_timeline"
 
-local function texts(row)
-  local list = {}
-  for i, cell in ipairs(row) do
-    list[i] = type(cell) == "table" and cell[1] or cell
-  end
-  return list
-end
+local texts = sections.texts
 
 local function span(seconds, requests, failed, ttft, cached, replicas)
   return { seconds = seconds, requests = requests, failed = failed, ttft = { p50 = ttft, mean = ttft },
@@ -105,7 +100,21 @@ describe("what was done to the fleet", function()
     end
     local s = timeline.section { timeline = list }
     expect(#s.rows):eq(12)
-    expect(s.notes[1]):eq "3 actions more are in summary.json, timeline."
+    expect(s.notes[1]):eq "… and 3 more in summary.json, timeline."
+  end)
+
+  it("has twelve more that went wrong, and counts those too that have no record", function()
+    local list = {}
+    for i = 1, 400 do
+      list[i] = { by = "session=" .. i, action = { action = "reset_cache", replica = "r9" }, at_s = i,
+        state = i > 20 and i <= 390 and "failed" or "done", error = i > 20 and i <= 390 and "none" or nil }
+    end
+    local s = timeline.section { timeline = list, timeline_left_out = 1234 }
+    expect(#s.rows):eq(12 * 2 + 12 * 3)
+    expect(texts(s.rows[25])[1]):eq "21.0 s"
+    expect(texts(s.rows[58])[1]):eq "32.0 s"
+    expect(s.notes[1]):eq("… and 376 more in summary.json, timeline; 358 of them not done as they should have been. "
+      .. "1,234 more were done than are recorded there.")
   end)
 
   it("is not there when nothing was done", function()
