@@ -284,46 +284,69 @@ end
 local function action_name(record)
   local action = object(record.action)
   local replica = text(action.replica)
-  return (text(action.action) or ("the function of timeline[%s]"):format(shown(record.entry)))
-    .. (replica and " " .. (replica == "*" and "all" or replica) or "")
+  return ("%s%s at %s"):format(text(action.action) or ("the function of timeline[%s]"):format(
+    shown(record.entry)), replica and " " .. (replica == "*" and "all" or replica) or "",
+    quantity(num(record.at_s) or 0, "s"))
+end
+
+-- Cells of an action at a point, and the replica they are of; nil: of all.
+local function action_cells(record, point)
+  local failed, id = num(span_of(record, "during").failed), nil
+  local cells = { failed and { count(failed), mark = failed > 0 and "bad" or nil } or { "—", mark = "dim" } }
+  for _, figure in ipairs { { "cached_share", "ratio" }, { "ttft_mean", "s" } } do
+    for _, name in ipairs(SPANS) do
+      local span, replica = span_of(record, name)
+      id = id or replica
+      cells[#cells + 1] = figure_cell(span[figure[1]], figure[2], point)
+    end
+  end
+  return cells, id
+end
+
+-- Whether all of the list are the same; then which.
+local function common(list)
+  for i = 2, #list do
+    if list[i] ~= list[1] then
+      return false
+    end
+  end
+  return true, list[1]
 end
 
 -- One action of the plan over the points: requests before, during and after it.
 local function action_table(doc, index)
-  local axes, rows, title = varying(doc), {}, nil
+  local axes, rows, names, whose = varying(doc), {}, {}, {}
   for i, point in ipairs(object(doc.points)) do
     local record = object(object(point.timeline)[index])
     if i <= MAX_ROWS and record.state then
-      local row, id = { { shown(point.point) } }, nil
+      local row = { { shown(point.point) } }
       for _, axis in ipairs(axes) do
         row[#row + 1] = shown(at(point, "values", axis.name))
       end
-      local during = span_of(record, "during")
-      local failed = num(during.failed)
-      row[#row + 1] = failed and { count(failed), mark = failed > 0 and "bad" or nil }
-        or { "—", mark = "dim" }
-      for _, figure in ipairs { { "cached_share", "ratio" }, { "ttft_mean", "s" } } do
-        for _, name in ipairs(SPANS) do
-          local span, replica = span_of(record, name)
-          id = id or replica
-          row[#row + 1] = figure_cell(span[figure[1]], figure[2], point)
-        end
-      end
+      local cells, id = action_cells(record, point)
       rows[#rows + 1] = row
-      title = title or ("%s at %s, %s"):format(action_name(record), quantity(num(record.at_s) or 0, "s"),
-        id and "requests of " .. id or "all requests")
+      names[#rows], whose[#rows] = action_name(record), id or ""
+      row[#row + 1] = names[#rows]
+      table.move(cells, 1, #cells, #row + 1, row)
     end
   end
   local head, align = { "point" }, "r"
   for _, axis in ipairs(axes) do
     head[#head + 1], align = axis.name, align .. (axis.kind == "route" and "l" or "r")
   end
-  for _, name in ipairs { "failed during", "cached share before", "during", "after", "ttft before", "during",
-    "after" } do
-    head[#head + 1], align = name, align .. "r"
+  for _, name in ipairs { "what", "failed during", "cached share before", "during", "after", "ttft before",
+    "during", "after" } do
+    head[#head + 1], align = name, align .. (name == "what" and "l" or "r")
   end
-  return { title = title, head = head, align = align, rows = rows, counts_out = true,
-    notes = { is_marked(rows) and MARKED or nil } }
+  local same, name = common(names)
+  for _, row in ipairs(same and rows or {}) do
+    row[#axes + 2] = "" -- the title says it
+  end
+  local one, id = common(whose)
+  local title = ("%s, %s"):format(same and name or ("Action %d at each point"):format(index),
+    not one and "requests of its replica" or id ~= "" and "requests of " .. id or "all requests")
+  return without_empty { title = title, head = head, align = align, rows = rows, counts_out = true,
+    optional = {}, notes = { is_marked(rows) and MARKED or nil } }
 end
 
 local function action_tables(doc)

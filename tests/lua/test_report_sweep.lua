@@ -1,5 +1,8 @@
 -- perigee.report_sweep: a line per point, grids over the last axis, expectations at every point.
 local report = require "perigee.report_sweep"
+local sections = require "sections"
+
+local texts = sections.texts
 
 local function point(number, replicas, policy, ratio, fields)
   local p = { point = number, values = { replicas = replicas, route = policy }, status = 0, valid = true,
@@ -30,20 +33,8 @@ local function example()
     outcome = { status = 99, reason = "4 points: 3 are fine, 1 does not meet its expectations" } }
 end
 
-local function texts(row)
-  local list = {}
-  for i, cell in ipairs(row) do
-    list[i] = type(cell) == "table" and cell[1] or cell
-  end
-  return list
-end
-
 local function section(doc, title)
-  for _, s in ipairs(report.sections(doc)) do
-    if s.title == title then
-      return s
-    end
-  end
+  return sections.titled(report.sections(doc), title)
 end
 
 describe("the tables of a sweep", function()
@@ -151,6 +142,25 @@ describe("the tables of a sweep", function()
     expect(texts(s.rows[3])):eq { "3", "2", "sticky", "3", "90.0 %", "—", "80.0 %", "10.0 ms", "—", "50.0 ms" }
     expect(texts(s.rows[4])[7]):eq "80.0 % *"
     expect(report.markdown(doc)):contains "## restart r1 at 8.00 s, requests of r1"
+  end)
+
+  it("say of each point what was done there, where that differs", function()
+    local doc = example()
+    local function done(action, replica, at_s)
+      local span = { requests = 9, failed = 1, replicas = { [replica or "all"] = { failed = 2 } } }
+      return { { entry = 1, state = "done", at_s = at_s, action = { action = action, replica = replica },
+        before = span, during = span, after = span } }
+    end
+    doc.points[1].timeline, doc.points[2].timeline = done("restart", "r1", 8), done("kill", "r1", 8)
+    doc.points[3].timeline = done("restart", "r1", 9)
+    local s = section(doc, "Action 1 at each point, requests of r1")
+    expect({ table.unpack(s.head, 1, 5) }):eq { "point", "replicas", "route", "what", "failed during" }
+    expect(#s.align):eq(#s.head)
+    expect(s.rows[1][4]):eq "restart r1 at 8.00 s"
+    expect(s.rows[2][4]):eq "kill r1 at 8.00 s"
+    expect(s.rows[3][4]):eq "restart r1 at 9.00 s"
+    doc.points[2].timeline = done("restart", "r2", 8)
+    expect(section(doc, "Action 1 at each point, requests of its replica").rows[2][4]):eq "restart r2 at 8.00 s"
   end)
 
   it("end a long list", function()
