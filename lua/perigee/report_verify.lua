@@ -82,7 +82,7 @@ local function thinned(errors)
   for _, stamp in ipairs(STAMPS) do
     local every = num(at(errors, stamp[1], "every")) or 1
     if every > 1 then
-      list[#list + 1] = ("percentiles of %s are of every %dth error"):format(stamp[1], every)
+      list[#list + 1] = ("percentiles of %s are of one error in %s"):format(stamp[1], count(every))
     end
   end
   return list

@@ -1,6 +1,9 @@
 -- perigee.report_verify: the sections of a run with --verify, and the text of `perigee verify`.
+local sections = require "sections"
 local tables = require "perigee.report_tables"
 local verify = require "perigee.report_verify"
+
+local texts = sections.texts
 
 local LEDGER = { source = "truth", requests = 10, prompt_tokens = 4000, foreign_tokens = 16,
   gained_in_queue_tokens = 320,
@@ -14,14 +17,6 @@ local VERIFY = { rows = 12, lines = 11, joined = 10, rows_alone = { connect = 2 
     cached_tokens = { compared = 9, differ = 0 }, output_events = { compared = 10, differ = 0 } },
   first = { { request_id = "id-1", session = 3, turn = 2, step = 1, what = "prompt_tokens", row = 10, truth = 11 } },
   replicas = { compared = 10, served_elsewhere = 1, chosen = 10, chosen_elsewhere = 2 } }
-
-local function texts(row)
-  local list = {}
-  for i, cell in ipairs(row) do
-    list[i] = type(cell) == "table" and cell[1] or cell
-  end
-  return list
-end
 
 describe("the ledger's table", function()
   it("has the causes there are, in their order, with shares of tokens and of requests", function()
@@ -41,9 +36,9 @@ describe("the ledger's table", function()
   end)
 
   it("stands before the latencies, and is not there without a ledger", function()
-    local sections = tables.sections { ledger = LEDGER, metrics = { ttft = { n = 1, unit = "s", mean = 1 } } }
-    expect(sections[1].title):eq "Where prompts came from"
-    expect(sections[2].title):eq "Results"
+    local list = tables.sections { ledger = LEDGER, metrics = { ttft = { n = 1, unit = "s", mean = 1 } } }
+    expect(list[1].title):eq "Where prompts came from"
+    expect(list[2].title):eq "Results"
     expect(#tables.sections {}):eq(0)
     expect(#tables.sections { ledger = require("perigee.json").null }):eq(0)
   end)
@@ -75,9 +70,10 @@ describe("the measurement error", function()
   end)
 
   it("says where not every error was kept", function()
-    local v = { joined = 1, errors = { ttft = { n = 5, every = 1 }, itl = { n = 9000000, every = 4 } } }
+    local v = { joined = 1, errors = { ttft = { n = 5, every = 1 }, itl = { n = 9000000, every = 4 },
+      last_token = { n = 5000000, every = 2 } } }
     local notes = table.concat(verify.accuracy { verify = v }.notes, "\n")
-    expect(notes):contains "percentiles of itl are of every 4th error."
+    expect(notes):contains "percentiles of last_token are of one error in 2, percentiles of itl are of one error in 4."
     expect(notes:find("percentiles of ttft", 1, true)):eq(nil)
   end)
 
