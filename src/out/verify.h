@@ -45,10 +45,10 @@ struct verify_row {
   uint32_t len;
   uint32_t request_id; /* where in the line its text begins; 0 = null */
   uint32_t id_len;
-  uint64_t hash, start, done;             /* of the id; since the run's zero */
-  uint64_t received;                      /* CLOCK_MONOTONIC, by its line in the log */
-  uint32_t entry;                         /* that line's number from 1; 0 = none */
-  uint32_t first_leaf, n_leaves, prompts; /* of verify.leaves: where its chains end */
+  uint64_t hash, start, done;    /* of the id; since the run's zero */
+  uint64_t received;             /* CLOCK_MONOTONIC, by its line in the log */
+  uint32_t entry;                /* that line's number from 1; 0 = none */
+  uint32_t first_leaf, n_leaves; /* of verify.leaves: where its chains end */
   bool good, measured, generation, ambiguous;
   struct ledger ledger; /* block_size 0: it has none */
 };
