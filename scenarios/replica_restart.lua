@@ -19,7 +19,7 @@
 -- how long the replica was away; what the others did meanwhile costs nothing.
 --
 --   perigee dry replica_restart                       in virtual time, a second
---   perigee run replica_restart                       on sockets, 24 seconds
+--   perigee run replica_restart                       on sockets, half a minute
 --   perigee dry replica_restart --set down=5          away for longer: more failures, the same cost behind it
 --   perigee dry replica_restart --set action=kill     it does not come back, and its sessions never get on:
 --                                                     both expectations are NOT MET, and that is the finding
