@@ -346,7 +346,7 @@ local function action_table(doc, index)
   local title = ("%s, %s"):format(same and name or ("Action %d at each point"):format(index),
     not one and "requests of its replica" or id ~= "" and "requests of " .. id or "all requests")
   return without_empty { title = title, head = head, align = align, rows = rows, counts_out = true,
-    optional = {}, notes = { is_marked(rows) and MARKED or nil } }
+    optional = {}, wraps = not same and #axes + 2 or nil, notes = { is_marked(rows) and MARKED or nil } }
 end
 
 local function action_tables(doc)

@@ -159,6 +159,7 @@ describe("the tables of a sweep", function()
     expect(s.rows[1][4]):eq "restart r1 at 8.00 s"
     expect(s.rows[2][4]):eq "kill r1 at 8.00 s"
     expect(s.rows[3][4]):eq "restart r1 at 9.00 s"
+    expect(report.terminal(doc, { width = 80 })):matches "restart%s[^…]*\n[^…]*8.00 s" -- wrapped, not cut
     doc.points[2].timeline = done("restart", "r2", 8)
     expect(section(doc, "Action 1 at each point, requests of its replica").rows[2][4]):eq "restart r2 at 8.00 s"
   end)
