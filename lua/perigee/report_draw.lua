@@ -212,7 +212,7 @@ end
 
 function Screen:row(section, widths, row)
   local wrapped, height, subs = {}, 1, false
-  for _, i in ipairs { section.flexible, section.wraps } do
+  for _, i in pairs { section.flexible, section.wraps } do -- either may be nil
     wrapped[i] = wrap(cell_text(row[i] or ""), widths[i])
     height = math.max(height, #wrapped[i])
   end

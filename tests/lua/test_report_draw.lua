@@ -34,6 +34,15 @@ describe("a screen", function()
     expect(draw.screen({}):paint("x", "bad")):eq "x"
   end)
 
+  it("wraps the column that may be, also where none is flexible", function()
+    local screen = draw.screen { width = 40 }
+    screen:section { title = "T", head = { "name", "n" }, align = "lr", wraps = 1,
+      rows = { { ("word "):rep(12), "1" } }, notes = {} }
+    expect(#lines(screen)):eq(5)
+    expect(screen:text()):contains "word word"
+    expect(screen:text():find("…", 1, true)):is_nil()
+  end)
+
   it("has the verdict's reason beside its word", function()
     local screen = draw.screen { width = 40 }
     screen:verdict("FAILED", "bad", "one two three four five six seven eight nine")

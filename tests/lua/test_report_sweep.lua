@@ -147,7 +147,8 @@ describe("the tables of a sweep", function()
   it("say of each point what was done there, where that differs", function()
     local doc = example()
     local function done(action, replica, at_s)
-      local span = { requests = 9, failed = 1, replicas = { [replica or "all"] = { failed = 2 } } }
+      local span = { requests = 9, failed = 1,
+        replicas = { [replica] = { failed = 2, cached_share = 0.5, ttft_mean = 0.01 } } }
       return { { entry = 1, state = "done", at_s = at_s, action = { action = action, replica = replica },
         before = span, during = span, after = span } }
     end
@@ -159,7 +160,9 @@ describe("the tables of a sweep", function()
     expect(s.rows[1][4]):eq "restart r1 at 8.00 s"
     expect(s.rows[2][4]):eq "kill r1 at 8.00 s"
     expect(s.rows[3][4]):eq "restart r1 at 9.00 s"
-    expect(report.terminal(doc, { width = 80 })):matches "restart%s[^…]*\n[^…]*8.00 s" -- wrapped, not cut
+    local drawn = report.terminal(doc, { width = 122 }):match "Action 1.-\n\n"
+    expect(drawn:gsub(" +", " ")):contains(
+      " 1 1 sticky restart r1 2 50.0 % 50.0 % 50.0 % 10.0 ms 10.0 ms 10.0 ms\n at 8.00 s\n")
     doc.points[2].timeline = done("restart", "r2", 8)
     expect(section(doc, "Action 1 at each point, requests of its replica").rows[2][4]):eq "restart r2 at 8.00 s"
   end)
