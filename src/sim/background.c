@@ -14,11 +14,13 @@ struct background_reader {
   struct background_reader *prev, *next; /* in host->readers */
   struct simhost *host;
   struct httpd_request *req;
-  char *id;
+  uint64_t maker; /* the generation that makes it */
 };
 
+/* NULL: its id came again, with a newer response. */
 static struct response_entry *entry_of(const struct generation *x) {
-  return response_store_get(&x->host->responses, x->id);
+  struct response_entry *entry = response_store_get(&x->host->responses, x->id);
+  return entry && entry->maker == x->number ? entry : NULL;
 }
 
 /* ---- readers ---- */
@@ -27,7 +29,6 @@ static void reader_delete(struct background_reader *r) {
   if (r->next)
     r->next->prev = r->prev;
   *(r->prev ? &r->prev->next : &r->host->readers) = r->next;
-  mem_free(r->id);
   mem_free(r);
 }
 
@@ -37,11 +38,11 @@ static void on_reader_left(struct httpd_request *req, void *user) {
 }
 
 /* Those of the response get the bytes or, without any, the end. */
-static void tell(struct simhost *h, const char *id, const char *data, size_t len) {
+static void tell(struct simhost *h, uint64_t maker, const char *data, size_t len) {
   struct background_reader *next;
   for (struct background_reader *r = h->readers; r; r = next) {
     next = r->next;
-    if (strcmp(r->id, id) != 0)
+    if (r->maker != maker)
       continue;
     if (len) {
       httpd_write(r->req, data, len);
@@ -61,8 +62,14 @@ bool background_follow(struct simhost *h, struct httpd_request *req,
     return false;
   }
   size_t first = 0;
-  if (endpoint_param(httpd_query(req), "starting_after", number, sizeof number))
-    first = (size_t)strtoul(number, NULL, 10) + 1;
+  if (endpoint_param(httpd_query(req), "starting_after", number, sizeof number)) {
+    if (!number[0] || strspn(number, "0123456789") != strlen(number)) {
+      apierror_set(e, 400, "starting_after", "starting_after should be the number of an event");
+      return false;
+    }
+    first = (size_t)strtoul(number, NULL, 10);
+    first += first < SIZE_MAX;
+  }
   size_t from = !first ? 0 : first <= entry->n_events ? entry->ends[first - 1] : entry->events.len;
   snprintf(head, sizeof head, "%sContent-Type: text/event-stream; charset=utf-8\r\n", h->header);
   httpd_stream(req, 200, head);
@@ -73,8 +80,7 @@ bool background_follow(struct simhost *h, struct httpd_request *req,
     return true;
   }
   struct background_reader *r = MEM_NEW(struct background_reader);
-  *r = (struct background_reader){
-      .host = h, .req = req, .id = mem_strdup(entry->id), .next = h->readers};
+  *r = (struct background_reader){.host = h, .req = req, .maker = entry->maker, .next = h->readers};
   if (r->next)
     r->next->prev = r;
   h->readers = r;
@@ -85,18 +91,19 @@ bool background_follow(struct simhost *h, struct httpd_request *req,
 
 /* ---- the response ---- */
 
-/* What is in the store until it is complete, and when it never will be: no output, no usage. */
-static void put_stub(struct generation *x, const char *status, struct buf *out) {
+/* The response without output and usage, as what it is until it is complete, or when it never will
+ * be. */
+static void write_as(struct generation *x, const char *status, struct buf *out) {
   x->reply.status = status;
   x->reply.o.form->whole(&x->reply, NULL, out);
   x->reply.status = NULL;
 }
 
-static void replace_stub(struct generation *x, const char *status) {
+static void keep_as(struct generation *x, struct response_entry *entry, const char *status) {
   struct buf b;
   buf_init(&b, BUF_MAX_OWN);
-  put_stub(x, status, &b);
-  response_entry_say(entry_of(x), b.data);
+  write_as(x, status, &b);
+  response_entry_say(entry, b.data);
   buf_free(&b);
 }
 
@@ -104,10 +111,10 @@ void background_begin(struct generation *x) {
   struct buf b;
   char head[GENERATION_HEAD_MAX];
   buf_init(&b, BUF_MAX_OWN);
-  put_stub(x, "queued", &b);
-  response_store_put(&x->host->responses, x->id, value_copy(&x->ask.messages), x->ask.kept_items,
-                     b.data);
-  struct response_entry *entry = entry_of(x);
+  write_as(x, "queued", &b);
+  struct response_entry *entry =
+      response_store_put(&x->host->responses, x->id, x->number, value_copy(&x->ask.messages),
+                         x->ask.kept_items, b.data);
   entry->pending = true;
   entry->streamed = x->gen.stream;
   x->working = true;
@@ -118,14 +125,18 @@ void background_begin(struct generation *x) {
   buf_free(&b);
 }
 
+bool background_keeps(const struct generation *x) {
+  return entry_of(x) != NULL;
+}
+
 void background_event(struct generation *x, const char *data, size_t len) {
   struct response_entry *entry = entry_of(x);
-  if (!x->working || !entry)
-    return;
-  buf_put(&entry->events, data, len);
-  MEM_GROW(entry->ends, entry->n_events, entry->cap_ends);
-  entry->ends[entry->n_events++] = entry->events.len;
-  tell(x->host, x->id, data, len);
+  if (entry) {
+    buf_put(&entry->events, data, len);
+    MEM_GROW(entry->ends, entry->n_events, entry->cap_ends);
+    entry->ends[entry->n_events++] = entry->events.len;
+  }
+  tell(x->host, x->number, data, len);
 }
 
 void background_end(struct generation *x) {
@@ -135,26 +146,28 @@ void background_end(struct generation *x) {
   x->working = false;
   if (entry)
     entry->pending = false;
-  tell(x->host, x->id, NULL, 0);
+  tell(x->host, x->number, NULL, 0);
 }
 
 void background_fail(struct generation *x) {
-  if (entry_of(x))
-    replace_stub(x, "failed");
+  struct response_entry *entry = entry_of(x);
+  if (entry)
+    keep_as(x, entry, "failed");
   background_end(x);
 }
 
-void background_cancel(struct simhost *h, const char *id, struct answer *a, struct apierror *e) {
+void background_cancel(struct simhost *h, struct response_entry *entry, struct answer *a,
+                       struct apierror *e) {
   struct generation *x = h->open;
-  while (x && !(x->working && strcmp(x->id, id) == 0))
+  while (x && !(x->working && x->number == entry->maker))
     x = x->next;
   if (!x) {
     apierror_set(e, 400, "response_id", "Cannot cancel a synchronous response.");
     e->type = "invalid_request_error";
     return;
   }
-  replace_stub(x, "cancelled");
-  buf_puts(&a->body, entry_of(x)->reply);
+  keep_as(x, entry, "cancelled");
+  buf_puts(&a->body, entry->reply);
   background_end(x);
   generation_give_up(x);
 }

@@ -191,7 +191,7 @@ static void stored_response(struct simhost *h, struct httpd_request *req, struct
   bool cancel = slash && strcmp(slash, "/cancel") == 0;
   if (slash)
     *slash = '\0';
-  const struct response_entry *x = response_store_find(&h->responses, id);
+  struct response_entry *x = response_store_get(&h->responses, id);
   bool stream = endpoint_flag(httpd_query(req), "stream");
   if (slash && !cancel)
     apierror_set(&e, 404, NULL, "Not Found");
@@ -200,7 +200,7 @@ static void stored_response(struct simhost *h, struct httpd_request *req, struct
   else if (!x)
     responses_not_found(id, &e);
   else if (cancel)
-    background_cancel(h, id, a, &e);
+    background_cancel(h, x, a, &e);
   else if (stream && a->may_take)
     a->taken = background_follow(h, req, x, &e);
   else

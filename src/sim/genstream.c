@@ -243,11 +243,12 @@ void genstream_send_whole(struct generation *x) {
 static void store(struct generation *x) {
   struct reply_facts f = genstream_facts(x);
   struct buf b;
-  if (x->gen.api != GEN_RESPONSES || !x->ask.store)
+  if (x->gen.api != GEN_RESPONSES || !x->ask.store || (x->working && !background_keeps(x)))
     return;
   buf_init(&b, BUF_MAX_OWN);
   x->reply.o.form->whole(&x->reply, &f, &b);
-  response_store_put(&x->host->responses, x->id, x->ask.messages, x->ask.kept_items, b.data);
+  response_store_put(&x->host->responses, x->id, x->number, x->ask.messages, x->ask.kept_items,
+                     b.data);
   x->ask.messages = value_null();
   buf_free(&b);
 }

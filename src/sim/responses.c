@@ -44,21 +44,27 @@ void response_entry_say(struct response_entry *x, const char *reply) {
   x->reply = mem_strdup(reply);
 }
 
-void response_store_put(struct response_store *s, const char *id, struct value messages,
-                        size_t kept_items, const char *reply) {
+struct response_entry *response_store_put(struct response_store *s, const char *id, uint64_t maker,
+                                          struct value messages, size_t kept_items,
+                                          const char *reply) {
   struct response_entry *x = response_store_get(s, id);
+  bool known = x && x->maker == maker;
+  if (x && !known)
+    entry_free(x);
   if (!x) {
-    struct response_entry made = {.id = mem_strdup(id), .messages = value_null()};
-    buf_init(&made.events, BUF_MAX_OWN);
     MEM_GROW(s->entries, s->n, s->cap);
     assert(s->entries);
-    s->entries[s->n++] = made;
-    x = &s->entries[s->n - 1];
+    x = &s->entries[s->n++];
+  }
+  if (!known) {
+    *x = (struct response_entry){.id = mem_strdup(id), .maker = maker, .messages = value_null()};
+    buf_init(&x->events, BUF_MAX_OWN);
   }
   value_free(&x->messages);
   x->messages = messages;
   x->kept_items = kept_items;
   response_entry_say(x, reply);
+  return x;
 }
 
 int responses_not_found(const char *id, struct apierror *e) {

@@ -11,6 +11,7 @@
 
 struct response_entry {
   char *id;
+  uint64_t maker;        /* number of the generation that made it */
   struct value messages; /* chat messages of its input, those of the chain before it included, and
                             of the first kept_items of its output: calls the server ran itself */
   size_t kept_items;
@@ -34,9 +35,11 @@ const struct response_entry *response_store_find(const struct response_store *s,
 struct response_entry *response_store_get(struct response_store *s, const char *id);
 /* Another reply. */
 void response_entry_say(struct response_entry *x, const char *reply);
-/* Takes `messages`; of an entry of the same id they, kept_items and reply are replaced. */
-void response_store_put(struct response_store *s, const char *id, struct value messages,
-                        size_t kept_items, const char *reply);
+/* Takes `messages`. Of an entry of the same id and maker they, kept_items and reply are replaced;
+ * another maker's goes. Returns the entry, as response_store_get. */
+struct response_entry *response_store_put(struct response_store *s, const char *id, uint64_t maker,
+                                          struct value messages, size_t kept_items,
+                                          const char *reply);
 
 /* What a response repeats of its request, and what becomes of it. */
 struct response_ask {

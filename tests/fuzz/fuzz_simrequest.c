@@ -109,7 +109,7 @@ static void try_responses(const char *body, size_t len) {
   struct err err;
   struct value v;
   require(tokens_open("bytes", NULL, &model.tokenizer, &err) == 0);
-  response_store_put(&store, "resp_1", value_array(), 0, "{\"output\":[]}");
+  response_store_put(&store, "resp_1", 1, value_array(), 0, "{\"output\":[]}");
   if (responses_parse(body, len, &model, &store, &r, &ask, &e)) {
     require((e.status == 400 || e.status == 404) && e.message[0] && !r.choices);
   } else {

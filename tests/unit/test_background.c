@@ -75,8 +75,59 @@ static void test_a_stream_is_read_again(void **state) {
   while (memcmp(third, "event: ", 7) != 0)
     third--;
   assert_string_equal(b.body, third);
+  simtest_free(&b);
+  b = simtest_ask(sim.ports[0], "GET",
+                  PATH "/resp_c?stream=true&starting_after=18446744073709551615", NULL, "");
+  assert_string_equal(b.body, "");
   simtest_free(&a);
   simtest_free(&b);
+  static const char *const wrong[] = {"", "two", "-1", "2x"};
+  for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+    char path[80];
+    snprintf(path, sizeof path, PATH "/resp_c?stream=true&starting_after=%s", wrong[i]);
+    struct value v = ask("GET", path, "", 400);
+    assert_string_equal(value_to_string(value_get(value_get(&v, "error"), "param")),
+                        "starting_after");
+    value_free(&v);
+  }
+}
+
+/* An id that comes again is the newer response's, with none of the older one's events. */
+static void test_an_id_that_comes_again(void **state) {
+  (void)state;
+  struct simtest_answer a =
+      simtest_post(sim.ports[0], PATH, BODY("3", ",\"stream\":true,\"request_id\":\"resp_d\""));
+  simtest_free(&a);
+  a = simtest_post(sim.ports[0], PATH, BODY("5", ",\"stream\":true,\"request_id\":\"resp_d\""));
+  struct simtest_answer b = simtest_ask(sim.ports[0], "GET", PATH "/resp_d?stream=true", NULL, "");
+  assert_string_equal(a.body, b.body);
+  simtest_free(&a);
+  simtest_free(&b);
+}
+
+/* The same while the older one is still being made: what comes of it later is not kept. */
+static void test_an_id_that_comes_again_too_soon(void **state) {
+  (void)state;
+  struct value v = ask("POST", PATH, BODY("100", ",\"request_id\":\"resp_e\""), 200);
+  value_free(&v);
+  v = ask("POST", PATH,
+          "{\"input\":\"x\",\"ignore_eos\":true,\"max_output_tokens\":2,"
+          "\"request_id\":\"resp_e\"}",
+          200);
+  assert_string_equal(value_to_string(value_get(&v, "status")), "incomplete");
+  value_free(&v);
+  for (int i = 0; i < 2; i++) { /* with the older one under way, and behind it */
+    v = ask("POST", PATH "/resp_e/cancel", "", 400);
+    value_free(&v);
+    v = ask("GET", PATH "/resp_e", "", 200);
+    int64_t n = 0;
+    assert_true(value_to_int(value_get(value_get(&v, "usage"), "output_tokens"), &n));
+    assert_int_equal(n, 2);
+    value_free(&v);
+    v = ask("GET", PATH "/resp_e?stream=true", "", 400);
+    value_free(&v);
+    simtest_wait_state(&sim, 0, "running", 0);
+  }
 }
 
 /* The fleet ends with one under way, and one that nobody asks for any more. */
@@ -103,6 +154,8 @@ int main(void) {
       cmocka_unit_test(test_whole),
       cmocka_unit_test(test_cancelled),
       cmocka_unit_test(test_a_stream_is_read_again),
+      cmocka_unit_test(test_an_id_that_comes_again),
+      cmocka_unit_test(test_an_id_that_comes_again_too_soon),
       cmocka_unit_test(test_the_end_of_the_fleet),
   };
   return cmocka_run_group_tests(tests, start, stop);

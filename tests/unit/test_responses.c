@@ -91,7 +91,7 @@ static void test_chain(void **state) {
   (void)state;
   struct fixture f;
   setup(&f, "{\"input\":\"one\"}");
-  response_store_put(&store, "resp_a", f.ask.messages, 0,
+  response_store_put(&store, "resp_a", 1, f.ask.messages, 0,
                      "{\"output\":[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{"
                      "\"type\":\"output_text\",\"text\":\"two\"}]}]}");
   f.ask.messages = value_null();
