@@ -114,10 +114,11 @@ static uint64_t cost(int likeliest) {
   return likeliest < 0 ? 0 : (uint64_t)likeliest + 1;
 }
 
-/* A stream's output is told step by step (interval 0: the server's, which is short). Of chat the
- * prompt's list is there once. */
+/* A stream's output is told step by step (interval 0: the server's, which is short), but that of
+ * Responses ends with all of it. Of chat the prompt's list is there once. */
 int logprobs_check(const struct genrequest *r, struct apierror *e) {
   const struct logprobs_ask *ask = &r->logprobs;
+  bool by_steps = r->stream && r->api != GEN_RESPONSES;
   uint64_t n = 0;
   for (uint32_t i = 0; i < r->n_choices; i++) {
     const struct genchoice *c = &r->choices[i];
@@ -126,7 +127,7 @@ int logprobs_check(const struct genrequest *r, struct apierror *e) {
     if (ask->echo)
       n += c->prompt_len * cost(ask->output);
     uint32_t at_once =
-        r->stream && r->stream_interval < c->output_len ? r->stream_interval : c->output_len;
+        by_steps && r->stream_interval < c->output_len ? r->stream_interval : c->output_len;
     n += at_once * cost(ask->output);
   }
   if (n <= LOGPROBS_MOST)

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "sim/logprobs.h"
+#include "sim/responses.h"
 #include "text/json.h"
 
 static struct genmodel model = {.name = "m", .max_model_len = 100};
@@ -144,6 +145,33 @@ static void check_most(enum gen_api api, const char *body, int code) {
     genrequest_free(&r);
 }
 
+/* A stream of Responses ends with the whole response. */
+static void check_responses(const char *more, int code) {
+  struct genrequest r;
+  struct response_ask ask = {0};
+  struct response_store none = {0};
+  struct apierror e = {0};
+  char body[300];
+  snprintf(body, sizeof body,
+           "{\"input\":\"x\",\"ignore_eos\":true,\"max_output_tokens\":60000,\"top_logprobs\":20,"
+           "\"include\":[\"message.output_text.logprobs\"]%s}",
+           more);
+  int rc = responses_parse(body, strlen(body), &large, &none, &r, &ask, &e);
+  assert_int_equal(rc ? e.status : 200, code);
+  if (rc)
+    check_has(e.message, "at most 1048576 in one");
+  else
+    genrequest_free(&r);
+  response_ask_free(&ask);
+}
+
+static void test_how_many_of_responses(void **state) {
+  (void)state;
+  check_responses("", 400);
+  check_responses(",\"stream\":true", 400);
+  check_responses(",\"stream\":true,\"top_logprobs\":2", 200);
+}
+
 static void test_how_many(void **state) {
   (void)state;
   char prompt[20001], body[21000];
@@ -185,7 +213,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_chat),     cmocka_unit_test(test_completions),
       cmocka_unit_test(test_prompt),   cmocka_unit_test(test_what_is_asked),
-      cmocka_unit_test(test_how_many),
+      cmocka_unit_test(test_how_many), cmocka_unit_test(test_how_many_of_responses),
   };
   return cmocka_run_group_tests_name("logprobs", tests, NULL, NULL);
 }
