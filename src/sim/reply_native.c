@@ -183,12 +183,8 @@ static void completion_end(struct reply *r, const struct reply_facts *f, struct 
 
 static void completion_error(struct reply *r, const struct apierror *e, struct events *ev) {
   (void)r;
-  buf_puts(&ev->bytes, "data: {\"error\":");
-  struct buf body;
-  buf_init(&body, BUF_MAX_OWN);
-  face_refusal(FACE_LLAMACPP, e, &body); /* {"error":{…}} */
-  buf_put(&ev->bytes, body.data + strlen("{\"error\":"), body.len - strlen("{\"error\":"));
-  buf_free(&body);
+  buf_puts(&ev->bytes, "data: ");
+  native_refusal(FACE_LLAMACPP, e, &ev->bytes);
   end_event(TRUTH_ERROR, ev);
 }
 
