@@ -3,8 +3,9 @@
  * Names as in `perigee sim --set`; those behind `kv_events_` are the fields of vLLM's
  * --kv-events-config, with its defaults unless said otherwise:
  *
- *   kv_events             off; on (as the server that is played does: map, or sglang); map (vLLM
- * since June 2026); array (before); sglang (its fields and hashes). Any kv_events_ key means on
+ *   kv_events             off; on, as the server that is played does (map, or sglang); map (vLLM
+ *                         since June 2026); array (before); sglang (its fields and hashes). Any
+ *                         kv_events_ key means on
  *   kv_events_port        port of the first replica's publisher, on the fleet's address, the others
  *                         follow; 0 (default) = any free ones
  *   kv_events_replay_port the same of replay sockets
@@ -30,7 +31,7 @@
 
 struct kvconfig {
   bool on, raw_hashes, replay, seed_set;
-  bool encoding_set; /* by its name: kvconfig_play leaves it */
+  bool encoding_set; /* by its name: kvconfig_play_sglang leaves it */
   enum kvwire_encoding encoding;
   uint32_t port, replay_port;
   uint32_t buffer_steps, hwm, max_queue_size;

@@ -13,11 +13,13 @@
  *   prefix_caching                    on or off
  *   reserve_full_isl                  on or off: a request is let in only if blocks for its whole
  *                                     prompt are free (default on, as vLLM's)
- *   async_scheduling                  on or off: steps are scheduled one ahead (engine.h, default
- * off) watermark                         share of the blocks that stay free when a request is
- * admitted while others run (vLLM's, default 0) ttft, itl                         times, of profile
- * `fixed` only prefill_tokens_per_s              a rate, 0 = prefill takes no time prefill_context,
- * step_overhead, decode_base, decode_seq, decode_context, request_overhead times
+ *   async_scheduling                  on or off: steps are scheduled one ahead (engine.h; default
+ *                                     off)
+ *   watermark                         share of the blocks that stay free when a request is admitted
+ *                                     while others run (vLLM's, default 0)
+ *   ttft, itl                         times, of profile `fixed` only
+ *   prefill_tokens_per_s              a rate, 0 = prefill takes no time
+ *   prefill_context, step_overhead, decode_base, decode_seq, decode_context, request_overhead times
  *   kv_bytes_per_token, chunk_tokens  what tiers and transfers move
  *   offload_tokens, shared_tokens     room of the tiers, 0 = no such tier
  *   offload_device, shared_device     dram, nvme, object: sets latency and bytes_per_s
