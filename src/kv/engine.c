@@ -26,7 +26,7 @@ void engine_step_open(struct engine *e) {
  */
 static struct engine_request *preempt_last(struct engine *e, struct engine_list *from) {
   struct engine_request *r = from->tail;
-  engine_list_remove(from, r);
+  engine_leave_list(e, r);
   engine_release(e, r);
   r->num_computed = 0;
   r->num_preemptions++;
@@ -41,8 +41,7 @@ static struct engine_request *preempt_last(struct engine *e, struct engine_list 
 bool engine_abort(struct engine *e, struct engine_request *req) {
   if (req->finish != ENGINE_RUNNING || !req->blocks)
     return false;
-  struct engine_list *const lists[] = {&e->waiting, &e->loading, &e->running};
-  engine_list_remove(lists[req->blocks->where], req);
+  engine_leave_list(e, req);
   engine_forget_pending(e, req);
   engine_release(e, req);
   engine_blocks_put(e, req->blocks);
@@ -136,7 +135,7 @@ static void count_found(struct engine *e, const struct engine_request *r, uint32
 /* `cached` of its tokens have KV, loaded ones included. */
 static void admit(struct engine *e, struct engine_request *r, uint32_t cached, uint32_t n) {
   struct engine_blocks *b = r->blocks;
-  engine_list_remove(b->where == ENGINE_IN_LOADING ? &e->loading : &e->waiting, r);
+  engine_leave_list(e, r);
   engine_list_append(&e->running, r);
   b->where = ENGINE_IN_RUNNING;
   r->num_computed = cached;
@@ -179,7 +178,7 @@ static bool start_load(struct engine *e, struct engine_request *r, uint32_t hits
                        uint64_t now_ns) {
   if (!engine_place(e, r, more, hits, ENGINE_PLACE_LOAD))
     return false;
-  engine_list_remove(&e->waiting, r);
+  engine_leave_list(e, r);
   engine_list_append(&e->loading, r);
   r->blocks->where = ENGINE_IN_LOADING;
   r->num_computed = hits * e->config.block_size + more;
@@ -323,7 +322,7 @@ static void forward(struct engine *e) {
       sample(e, r);
   }
   for (size_t i = 0; i < e->n_finished; i++) {
-    engine_list_remove(&e->running, e->finished[i]);
+    engine_leave_list(e, e->finished[i]);
     if (!e->finished[i]->hold)
       engine_blocks_put(e, e->finished[i]->blocks);
     e->finished[i]->blocks = NULL;

@@ -70,7 +70,7 @@ static void land(struct engine *e, const struct engine_flight *f) {
   }
   for (size_t i = 0; i < e->n_finished; i++) { /* one that was preempted meanwhile waits */
     struct engine_request *r = e->finished[i];
-    engine_list_remove(r->blocks->where == ENGINE_IN_RUNNING ? &e->running : &e->waiting, r);
+    engine_leave_list(e, r);
     if (!r->hold)
       engine_blocks_put(e, r->blocks);
     r->blocks = NULL;

@@ -104,7 +104,8 @@ void engine_blocks_put(struct engine *e, struct engine_blocks *b);
 
 void engine_list_append(struct engine_list *l, struct engine_request *r);
 void engine_list_prepend(struct engine_list *l, struct engine_request *r);
-void engine_list_remove(struct engine_list *l, struct engine_request *r);
+/* Takes r out of the list that it is in, by r->blocks->where. */
+void engine_leave_list(struct engine *e, struct engine_request *r);
 
 /* Names: see engine_place.c. */
 uint64_t engine_chain_root(const char *salt, const char *adapter);

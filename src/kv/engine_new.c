@@ -30,7 +30,11 @@ void engine_list_prepend(struct engine_list *l, struct engine_request *r) {
   l->n++;
 }
 
-void engine_list_remove(struct engine_list *l, struct engine_request *r) {
+void engine_leave_list(struct engine *e, struct engine_request *r) {
+  struct engine_list *const lists[] = {[ENGINE_IN_WAITING] = &e->waiting,
+                                       [ENGINE_IN_LOADING] = &e->loading,
+                                       [ENGINE_IN_RUNNING] = &e->running};
+  struct engine_list *l = lists[r->blocks->where];
   if (r->prev)
     r->prev->next = r->next;
   else
