@@ -88,7 +88,8 @@ void http_target_named(struct http_target *t, const char *problem);
 /* outcome.c: how it ended. Sets error and detail of the request from what has been received.
  * `broken` is −1 for a whole reply, else an enum http_break. */
 void http_outcome_set(struct http_exchange *x, int broken, const char *why);
-/* Puts "origin: text" or "METHOD url: text" into the request's detail. */
+/* Puts the text into the request's detail, cleaned and cut; the other one "origin: text" or "METHOD
+ * url: text". */
 void http_outcome_text(struct http_exchange *x, const char *text);
 void http_outcome_detail(struct http_exchange *x, bool whole_url, const char *fmt, ...)
     PRINTF_LIKE(3, 4);

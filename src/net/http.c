@@ -141,7 +141,7 @@ void http_request_reset(struct http_request *r) {
   r->parts = NULL;
   r->n_parts = 0;
   r->api = OPENAI_NONE;
-  r->expect_stream = r->follow_redirects = r->accept_compressed = false;
+  r->harmony = r->expect_stream = r->follow_redirects = r->accept_compressed = false;
   r->timeouts = (struct http_timeouts){0};
   r->sched_ns = 0;
   r->max_body = 0;

@@ -70,8 +70,10 @@ static void refused(void **state) {
   assert_int_equal(r.error, SAMPLE_CONNECT);
   assert_string_equal(r.detail, "no replica is in rotation ");
   assert_true(r.stamp_ns[STAMP_SENT] == SAMPLE_NEVER && r.stamp_ns[STAMP_DONE] != SAMPLE_NEVER);
+  r.harmony = true;
   http_request_reset(&r);
   assert_null(r.refused);
+  assert_false(r.harmony);
   net_request(&n, &r, t, "GET", "/");
   r.refused = "no";
   check_ok(http_request_start(n.client, &r, &err), &err);
